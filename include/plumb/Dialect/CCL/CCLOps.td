@@ -1,0 +1,112 @@
+//===- CCLOps.td - The ccl dialect: how data is moved -----------------------===//
+
+#ifndef PLUMB_DIALECT_CCL_CCLOPS
+#define PLUMB_DIALECT_CCL_CCLOPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def CCL_Dialect : Dialect {
+  let name = "ccl";
+  let cppNamespace = "::plumb::ccl";
+  let summary = "How data is moved: collectives with exactly NCCL's semantics, on local shapes";
+  let description = [{
+    Each op is one call. Collectives see their buffers as NCCL does, ranks outermost: an all-gather of `tensor<4x8>`
+    over two ranks is `tensor<2x4x8>`. Gathering along another dim is a permutation afterwards, an `nn.transpose`,
+    so that packing is a kernel like any other.
+  }];
+}
+
+class CCL_Op<string mnemonic, list<Trait> traits = []> : Op<CCL_Dialect, mnemonic, traits>;
+
+def CCL_CommunicatorOp : CCL_Op<"communicator", [Symbol]> {
+  let summary = "A communicator: ranks that differ only in the given axes and pipeline coordinates";
+  let description = [{
+    A rank is a member when its pipeline coordinate is in `pipeline`; an empty list stands for its own coordinate.
+    Members are ordered by the pipeline list, then row-major over the axes. Communicators are created in the order
+    of their ops.
+
+    ```mlir
+    ccl.communicator @tp axes ["tp"] pipeline []
+    ccl.communicator @forward_0_1 axes [] pipeline [0, 1]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$pipeline);
+  let assemblyFormat = "$sym_name `axes` $axes `pipeline` $pipeline attr-dict";
+}
+
+class CCL_CollectiveOp<string mnemonic> : CCL_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$communicator);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `on` $communicator attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def CCL_AllReduceOp : CCL_CollectiveOp<"all_reduce"> {
+  let summary = "Sum over all members, everywhere";
+  let description = [{
+    ```
+    rank 0: [a]        [a+b]
+    rank 1: [b]   →    [a+b]
+    ```
+  }];
+}
+def CCL_AllGatherOp : CCL_CollectiveOp<"all_gather"> {
+  let summary = "The blocks of all members, everywhere: the result has a leading dim of the members";
+  let description = [{
+    ```
+    rank 0: [a]        [a, b]
+    rank 1: [b]   →    [a, b]
+    ```
+  }];
+}
+def CCL_ReduceScatterOp : CCL_CollectiveOp<"reduce_scatter"> {
+  let summary = "Block i of the sum, at member i: the operand has a leading dim of the members";
+  let description = [{
+    ```
+    rank 0: [a, b]        [a+c]
+    rank 1: [c, d]   →    [b+d]
+    ```
+  }];
+}
+def CCL_AllToAllOp : CCL_CollectiveOp<"all_to_all"> {
+  let summary = "Block j of member i becomes block i of member j: both have a leading dim of the members";
+  let description = [{
+    ```
+    rank 0: [a, b]        [a, c]
+    rank 1: [c, d]   →    [b, d]
+    ```
+  }];
+}
+
+def CCL_SliceOp : CCL_Op<"slice", [Pure]> {
+  let summary = "The rank's own block: the operand has a leading dim over `axes`, outermost first";
+  let description = [{ No data moves: the result is a part of the operand's buffer. }];
+  let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def CCL_KeepFirstOp : CCL_Op<"keep_first", [Pure]> {
+  let summary = "The value where the coordinate on `axes` is 0, zeros elsewhere: replicated to partial";
+  let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `over` $axes attr-dict `:` functional-type(operands, results)";
+}
+
+def CCL_SendOp : CCL_Op<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Sends a value to another stage";
+  let arguments = (ins AnyRankedTensor:$value, I64Attr:$peer, FlatSymbolRefAttr:$communicator);
+  let assemblyFormat = "$value `to` $peer `on` $communicator attr-dict `:` type($value)";
+}
+
+def CCL_RecvOp : CCL_Op<"recv", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Receives a value from another stage";
+  let arguments = (ins I64Attr:$peer, FlatSymbolRefAttr:$communicator);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`from` $peer `on` $communicator attr-dict `:` type($result)";
+}
+
+#endif // PLUMB_DIALECT_CCL_CCLOPS

@@ -1,0 +1,11 @@
+//===- NNOps.td - All operations of the nn dialect, for the reference page ===//
+
+#ifndef PLUMB_DIALECT_NN_NNOPS
+#define PLUMB_DIALECT_NN_NNOPS
+
+include "plumb/Dialect/NN/NNContractionOps.td"
+include "plumb/Dialect/NN/NNElementwiseOps.td"
+include "plumb/Dialect/NN/NNShapeOps.td"
+include "plumb/Dialect/NN/NNIndexOps.td"
+
+#endif // PLUMB_DIALECT_NN_NNOPS

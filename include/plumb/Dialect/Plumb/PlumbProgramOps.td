@@ -1,0 +1,162 @@
+//===- PlumbProgramOps.td - Programs, stages and state ----------------------===//
+
+#ifndef PLUMB_DIALECT_PLUMB_PLUMBPROGRAMOPS
+#define PLUMB_DIALECT_PLUMB_PLUMBPROGRAMOPS
+
+include "plumb/Dialect/Plumb/PlumbPlanOps.td"
+
+//===----------------------------------------------------------------------===//
+// Names and state
+//===----------------------------------------------------------------------===//
+
+def Plumb_ModuleNameOp : Plumb_Op<"module", [Symbol]> {
+  let summary = "A module of the model: a name, no computation";
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrAttr>:$type);
+  let assemblyFormat = "$sym_name (`type` $type^)? attr-dict";
+}
+
+def Plumb_ParameterOp : Plumb_Op<"parameter", [Symbol]> {
+  let summary = "A parameter of the model, under its canonical name";
+  let description = [{
+    `aliases` are the other names of the same storage. `owner` is the stage that owns it (after
+    `assign-ownership`), `holders` one stage per rank of the pipeline that keeps a copy: the first that reads it.
+    A parameter that no op reads has neither.
+
+    ```mlir
+    plumb.parameter @wte.weight trainable : tensor<256x64xf32> aliases ["lm_head.weight"]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, UnitAttr:$trainable,
+                       OptionalAttr<StrArrayAttr>:$aliases, OptionalAttr<Plumb_LayoutAttr>:$layout,
+                       OptionalAttr<I64Attr>:$owner, OptionalAttr<DenseI64ArrayAttr>:$holders);
+  let assemblyFormat = [{
+    $sym_name (`trainable` $trainable^)? `:` $type (`aliases` $aliases^)? (`layout` $layout^)?
+    (`owner` custom<Integer>($owner)^)? (`holders` $holders^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plumb_StateOp : Plumb_Op<"state", [Symbol]> {
+  let summary = "A tensor that lives from one phase of a step to another: a gradient, a loss, an output, a statistic";
+  let description = [{
+    `kind` is `gradient` (of the parameter `of`), `loss`, `output` (number `index`, user name `label`) or
+    `statistic`. What a program accumulates into a state is summed over the microbatches of a step.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, TypeAttr:$type, OptionalAttr<StrAttr>:$of,
+                       OptionalAttr<I64Attr>:$index, OptionalAttr<StrAttr>:$label,
+                       OptionalAttr<Plumb_LayoutAttr>:$layout);
+  let assemblyFormat = [{
+    $sym_name $kind (`of` $of^)? (`index` custom<Integer>($index)^)? (`label` $label^)? `:` $type
+    (`layout` $layout^)? attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+class Plumb_BlockOp<string mnemonic, list<Trait> traits = []>
+    : Plumb_Op<mnemonic, !listconcat([Symbol, NoTerminator, NoRegionArguments, SingleBlock], traits)> {
+  let regions = (region SizedRegion<1>:$body);
+}
+
+def Plumb_ProgramOp : Plumb_BlockOp<"program"> {
+  let summary = "What the model computes in one step, on one device, in global shapes: one flat block";
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+}
+
+def Plumb_StageOp : Plumb_BlockOp<"stage"> {
+  let summary = "What one pipeline stage computes in one step, in local shapes: one flat block";
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$index);
+  let assemblyFormat = "$sym_name `index` custom<Integer>($index) attr-dict-with-keyword $body";
+}
+
+def Plumb_InputOp : Plumb_Op<"input"> {
+  let summary = "An input of the model";
+  let arguments = (ins StrAttr:$name, I64Attr:$index);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$name `index` custom<Integer>($index) attr-dict `:` type($result)";
+}
+
+def Plumb_OutputOp : Plumb_Op<"output"> {
+  let summary = "An output of the model";
+  let arguments = (ins AnyRankedTensor:$value, StrAttr:$name, I64Attr:$index);
+  let assemblyFormat = "$name `index` custom<Integer>($index) $value attr-dict `:` type($value)";
+}
+
+def Plumb_LossOp : Plumb_Op<"loss"> {
+  let summary = "The value that training makes small";
+  let arguments = (ins AnyRankedTensor:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Plumb_PipeSplitOp : Plumb_Op<"pipe_split"> {
+  let summary = "A stage boundary: what follows belongs to the next stage";
+  let assemblyFormat = "attr-dict";
+}
+
+def Plumb_LoadOp : Plumb_Op<"load", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The present value of a parameter or state";
+  let arguments = (ins FlatSymbolRefAttr:$symbol);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$symbol attr-dict `:` type($result)";
+}
+
+def Plumb_StoreOp : Plumb_Op<"store", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Sets a parameter or state";
+  let arguments = (ins FlatSymbolRefAttr:$symbol, AnyRankedTensor:$value);
+  let assemblyFormat = "$symbol `,` $value attr-dict `:` type($value)";
+}
+
+def Plumb_AccumulateOp : Plumb_Op<"accumulate", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Adds a value to a state, which a step begins with zero";
+  let arguments = (ins FlatSymbolRefAttr:$symbol, AnyRankedTensor:$value);
+  let assemblyFormat = "$symbol `,` $value attr-dict `:` type($value)";
+}
+
+def Plumb_RedistributeOp : Plumb_Op<"redistribute", [Pure]> {
+  let summary = "The same tensor in another layout";
+  let description = [{
+    In a program operand and result have the global type; in a stage they have the local types of the two layouts,
+    and `global` keeps the global one.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Plumb_LayoutAttr:$from, Plumb_LayoutAttr:$to,
+                       OptionalAttr<TypeAttr>:$global);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $input `from` $from `to` $to (`global` $global^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// The executable form
+//===----------------------------------------------------------------------===//
+
+def Plumb_LaunchOp : Plumb_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs a kernel";
+  let description = [{
+    `inplace[i]` is the operand whose buffer result `i` overwrites, or -1.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyRankedTensor>:$operands, DenseI64ArrayAttr:$inplace);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = [{
+    $kernel `(` $operands `)` `inplace` $inplace attr-dict `:` functional-type($operands, $outputs)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plumb_ScheduleOp : Plumb_Op<"schedule"> {
+  let summary = "The action list of each pipeline coordinate, as text";
+  let description = [{
+    ```mlir
+    plumb.schedule ["0F0,0SEND_F0,0F1,…", "0RECV_F0,1F0,1B0,…"]
+    ```
+  }];
+  let arguments = (ins StrArrayAttr:$actions);
+  let assemblyFormat = "$actions attr-dict";
+}
+
+#endif // PLUMB_DIALECT_PLUMB_PLUMBPROGRAMOPS

@@ -1,0 +1,116 @@
+//===- PlanSpec.h - The plan spec -------------------------------*- C++ -*-===//
+//
+// What a person wants of a model: the mesh, where to cut it, how to lay it out, the schedule. All values keep their
+// range in the spec, for diagnostics of later phases that only a model can give rise to.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PLUMB_IMPORT_PLANSPEC_H
+#define PLUMB_IMPORT_PLANSPEC_H
+
+#include "plumb/Import/Json.h"
+
+namespace plumb::spec {
+
+template <typename T>
+struct Located {
+  T value{};
+  Range range{};
+};
+
+struct MeshAxis {
+  Located<std::string> name;
+  Located<int64_t> size;
+};
+
+/// What one mesh axis does to a tensor: `shard(1)`, `shard(0, blocks=3)`, `replicate`, `partial(sum)`.
+struct Placement {
+  enum class Kind { Shard, Replicate, Partial };
+  Kind kind = Kind::Replicate;
+  int64_t dim = 0;    ///< Shard: the tensor dim; negative ones count from the last.
+  int64_t blocks = 1; ///< Shard: each of so many equal blocks of the dim is sharded.
+
+  /// The canonical spelling.
+  std::string str() const;
+};
+
+/// Reads a placement in the form above; nothing if it is none.
+std::optional<Placement> parsePlacement(const std::string &text);
+
+struct AxisPlacement {
+  Located<std::string> axis;
+  Located<Placement> placement;
+};
+
+struct SplitPoint {
+  Located<std::string> module;
+  bool isEnd = false; ///< After the module's last operation instead of before its first.
+};
+
+struct Pipeline {
+  Range range;
+  Located<std::string> axis{"pp"};
+  Located<std::string> schedule{"1f1b"};
+  Located<int64_t> microbatches{1};
+  std::optional<Located<int64_t>> stagesPerRank;
+  std::vector<SplitPoint> split;
+};
+
+struct ParameterLayout {
+  Located<std::string> name; ///< Relative to the module.
+  std::vector<AxisPlacement> placements;
+};
+
+/// Either a style on an axis, or the layouts of the module's parameters.
+struct LayoutEntry {
+  Range range;
+  Located<std::string> match; ///< A glob over module names, see Glob.
+  std::optional<Located<std::string>> style;
+  Located<std::string> axis{"tp"}; ///< Of the style.
+  std::optional<Located<int64_t>> blocks;
+  std::optional<std::vector<ParameterLayout>> params;
+};
+
+/// An input that is not simply a batch along dimension 0. Without placements it is no batch: the same on all ranks and
+/// for all microbatches.
+struct InputEntry {
+  Located<std::string> name;
+  std::vector<AxisPlacement> placements;
+};
+
+struct Loss {
+  Range range;
+  Located<std::variant<int64_t, std::string>> output; ///< Index or name of an output.
+  std::optional<Located<std::string>> reduce;         ///< `mean_square`, `mean`, `sum`; none: it is the loss itself.
+};
+
+struct Optimizer {
+  Range range;
+  Located<std::string> kind;
+  Located<double> rate;
+};
+
+struct PlanSpec {
+  std::shared_ptr<const Source> source;
+  Range meshRange;
+  std::vector<MeshAxis> mesh; ///< In the order written; at least one. The product of the sizes fits 31 bits.
+  Pipeline pipeline;          ///< With its defaults if the spec has none.
+  std::vector<LayoutEntry> layouts;
+  std::vector<InputEntry> inputs;
+  std::optional<Loss> loss;
+  std::optional<Optimizer> optimizer;
+
+  Place place(Range range) const { return source->place(range); }
+  const MeshAxis *findAxis(std::string_view name) const;
+};
+
+/// Reads a spec, and checks it as far as that is possible without a model: types, unknown keys (with the nearest known
+/// one), keys that this version does not honour, mesh axes that do not exist. Reports all it finds.
+std::optional<PlanSpec> parsePlanSpec(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
+
+/// The JSON Schema (draft 2020-12) of the plan spec, indented, with a final newline.
+std::string planSchema();
+
+} // namespace plumb::spec
+
+#endif // PLUMB_IMPORT_PLANSPEC_H

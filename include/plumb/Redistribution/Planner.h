@@ -1,0 +1,38 @@
+//===- Planner.h - The cheapest way from one layout to another --*- C++ -*-===//
+//
+// A* over layouts of the refined mesh, whose axes are split into their prime
+// factors. The result is a cheapest sequence of steps under the cost model;
+// among equals the one of fewest steps, then of the simplest kinds.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PLUMB_REDISTRIBUTION_PLANNER_H
+#define PLUMB_REDISTRIBUTION_PLANNER_H
+
+#include "plumb/Redistribution/Plan.h"
+#include "plumb/Redistribution/Topology.h"
+
+namespace plumb::redistribution {
+
+struct PlanOptions {
+  /// Absent: the cost is bytes alone.
+  std::optional<Topology> topology;
+  /// Whether a step may be an exchange.
+  bool exchange = true;
+  /// No step may need more bytes on a rank.
+  std::optional<int64_t> memoryLimit;
+  /// Moves the search may look at before it settles for the best plan known and the gap it has proven.
+  int64_t maxMoves = 400'000;
+
+  bool operator==(const PlanOptions &) const = default;
+};
+
+/// Fails when a layout is invalid for the mesh and shape, when the sizes overflow, or when no plan exists
+/// within the options (a memory limit below what source and result need; an average that would have to be
+/// taken apart).
+llvm::Expected<Plan> planRedistribution(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                                        const Layout &from, const Layout &to,
+                                        const PlanOptions &options = {});
+
+} // namespace plumb::redistribution
+
+#endif // PLUMB_REDISTRIBUTION_PLANNER_H

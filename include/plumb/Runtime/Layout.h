@@ -1,0 +1,80 @@
+//===- Layout.h - Where ranks, communicators and slices lie ----------------===//
+//
+// The arithmetic of `Program.h`: coordinates of ranks, members of communicators, and the part of a global tensor that
+// a rank holds.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PLUMB_RUNTIME_LAYOUT_H
+#define PLUMB_RUNTIME_LAYOUT_H
+
+#include "plumb/Runtime/Program.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+std::size_t sizeOf(DType type);
+/// The name in safetensors files: "F32", "BF16", "BOOL", …
+const char *nameOf(DType type);
+
+/// Number of ranks: the product of the mesh.
+int rankCount(const Program &program);
+std::vector<std::int64_t> coordinatesOf(const Program &program, int rank);
+int pipelineSize(const Program &program);
+/// The coordinate on the pipeline axis; 0 without one.
+int pipelineOf(const Program &program, std::span<const std::int64_t> coordinates);
+
+/// The members of the instance of `communicator` that `rank` belongs to, in the communicator's order; empty if the
+/// rank is no member. Two ranks of one instance get the same list.
+std::vector<int> membersOf(const Program &program, const Communicator &communicator, int rank);
+
+/// Extents of the global tensor.
+std::vector<std::int64_t> shapeOf(const Tensor &tensor);
+/// "[4, 8]".
+std::string describeShape(std::span<const std::int64_t> shape);
+/// True if the reserved axis `microbatch` cuts the tensor.
+bool isCutByMicrobatch(const Program &program, const Tensor &tensor);
+
+/// The part of a global row-major tensor that one rank holds (of one microbatch), as nested strided loops over runs
+/// of adjacent elements. In the local slice the runs follow each other densely.
+class Slice {
+public:
+  /// `coordinates` of a rank; `microbatch` counts only where the tensor is cut by it.
+  Slice(const Program &program, const Tensor &tensor, std::span<const std::int64_t> coordinates,
+        std::int64_t microbatch);
+
+  std::span<const std::int64_t> shape() const { return localShape; }
+  std::size_t bytes() const { return totalBytes; }
+
+  void gather(const std::byte *global, std::byte *local) const;
+  void scatter(const std::byte *local, std::byte *global) const;
+  bool equals(const std::byte *local, const std::byte *global) const;
+  /// Two slices of one tensor are replicas of each other iff this agrees.
+  bool operator==(const Slice &) const = default;
+  auto operator<=>(const Slice &) const = default;
+
+private:
+  struct Loop {
+    std::int64_t count;
+    std::size_t stride; ///< Bytes in the global tensor.
+    bool operator==(const Loop &) const = default;
+    auto operator<=>(const Loop &) const = default;
+  };
+
+  template <class Visit>
+  bool forEachRun(const Visit &visit) const;
+
+  std::vector<std::int64_t> localShape;
+  std::vector<Loop> loops; ///< Outermost first.
+  std::size_t start = 0;   ///< Byte offset of the first run in the global tensor.
+  std::size_t runBytes = 0, totalBytes = 0;
+};
+
+} // namespace plumb
+
+#endif // PLUMB_RUNTIME_LAYOUT_H

@@ -1,0 +1,149 @@
+//===- Program.h - What a generated program is made of --------------------===//
+//
+// Included by a generated `program.cpp` after <cuda_runtime.h> and <nccl.h>, whose contents it uses: the real ones,
+// or the host versions in `plumb/Runtime/Host`. The program defines `plumb_program`; the collective provider that it
+// is linked with defines `main`, builds one `Rank` per rank, loads the data, and calls `step`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PLUMB_RUNTIME_PROGRAM_H
+#define PLUMB_RUNTIME_PROGRAM_H
+
+#include "plumb/Runtime/Failure.h"
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+enum class DType : std::uint8_t { F32, F64, BF16, F16, I64, I32, U8, Bool };
+
+/// One axis of the mesh. Ranks are numbered row-major over the axes in order, the last axis fastest.
+struct Axis {
+  const char *name;
+  std::int64_t size;
+};
+
+/// One dimension of a global tensor of extent `size`, made of `blocks` equal blocks (fused QKV), each of which is cut
+/// by mesh axes, outermost first. `axes` ends at the first -1; an entry equal to the number of mesh axes stands for
+/// the reserved axis `microbatch`. An axis of n coordinates gives coordinate r the rows [min(s, f·r), min(s, f·(r+1)))
+/// of the s rows left by the axes before it, f = ceil(s/n): shards may be uneven or empty.
+struct Dim {
+  std::int64_t size;
+  std::int32_t blocks = 1;
+  std::int8_t axes[6] = {-1, -1, -1, -1, -1, -1};
+};
+
+inline constexpr std::size_t kAbsent = ~std::size_t(0);
+
+/// A tensor that outlives a step. `offsets[p]` is the byte offset of the local slice in the arena of pipeline
+/// coordinate p, or kAbsent where that coordinate does not hold it. If `microbatch` shards it, the slice of
+/// microbatch m lies `m * stride` bytes further. Slices are dense and row-major.
+struct Tensor {
+  const char *name;
+  DType dtype;
+  std::int8_t rank;
+  Dim dims[8];
+  std::span<const std::size_t> offsets;
+  std::size_t stride = 0;
+  std::span<const char *const> aliases = {};
+};
+
+/// Ranks that talk to each other: those that differ only in the mesh axes of the bit set `axes` and, when `pipeline`
+/// is not empty, in the pipeline coordinate, which runs over that list. Order in the communicator: the pipeline list
+/// slowest, in its own order, then the axes in mesh order. A rank whose pipeline coordinate is not in a non-empty
+/// list is no member; its handle is null.
+struct Communicator {
+  const char *name;
+  std::uint32_t axes;
+  std::span<const int> pipeline;
+};
+
+/// One entry of a schedule table. `peer` is the pipeline coordinate at the other end of a transfer, -1 elsewhere.
+enum ActionKind : std::uint8_t { F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B };
+struct Action {
+  ActionKind kind;
+  int stage;
+  int microbatch;
+  int peer;
+};
+
+class Rank;
+
+struct Program {
+  const char *name;
+  std::span<const Axis> mesh;
+  int pipelineAxis; ///< Index in `mesh`; -1: none.
+  std::int64_t microbatches;
+  std::span<const Communicator> communicators; ///< In the order in which they are created.
+  std::span<const Tensor> parameters, gradients, inputs, outputs;
+  const Tensor *loss;                      ///< A scalar; null in inference.
+  std::span<const std::size_t> arenaBytes; ///< Per pipeline coordinate.
+  int streams, events;
+  void (*step)(Rank &);
+};
+
+/// One rank of a running program: its place in the mesh and what was created for it. Handles are borrowed.
+class Rank {
+public:
+  struct Handles {
+    void *arena = nullptr;
+    std::vector<ncclComm_t> comms;
+    std::vector<cudaStream_t> streams;
+    std::vector<cudaEvent_t> events;
+  };
+
+  Rank(int rank, std::vector<std::int64_t> coordinates, int pipeline, Handles handles)
+      : number(rank), pipelineCoordinate(pipeline), coordinates(std::move(coordinates)),
+        handles(std::move(handles)) {}
+
+  int rank() const { return number; }
+  std::int64_t coordinate(int axis) const { return coordinates[static_cast<std::size_t>(axis)]; }
+  /// The coordinate on the pipeline axis; 0 without one.
+  int pipeline() const { return pipelineCoordinate; }
+
+  template <class T>
+  T *at(std::size_t offset) const {
+    return reinterpret_cast<T *>(static_cast<char *>(handles.arena) + offset);
+  }
+  ncclComm_t comm(int index) const { return handles.comms[static_cast<std::size_t>(index)]; }
+  cudaStream_t stream(int index) const { return handles.streams[static_cast<std::size_t>(index)]; }
+  cudaEvent_t event(int index) const { return handles.events[static_cast<std::size_t>(index)]; }
+
+private:
+  int number, pipelineCoordinate;
+  std::vector<std::int64_t> coordinates;
+  Handles handles;
+};
+
+namespace detail {
+[[noreturn]] void raise(cudaError_t error, const char *call, const char *file, int line);
+/// Returns if `result` is ncclInProgress and the provider could bring the call to an end.
+void settle(ncclResult_t result, const char *call, const char *file, int line);
+} // namespace detail
+
+inline void check(cudaError_t error, const char *call, const char *file, int line) {
+  if (error != cudaSuccess) [[unlikely]]
+    detail::raise(error, call, file, line);
+}
+inline void check(ncclResult_t result, const char *call, const char *file, int line) {
+  if (result != ncclSuccess) [[unlikely]]
+    detail::settle(result, call, file, line);
+}
+
+} // namespace plumb
+
+/// Evaluate a call once; throw plumb::Failure with its text, its place and the library's message if it fails.
+#define PLUMB_CUDA(call) ::plumb::check((call), #call, __FILE__, __LINE__)
+#define PLUMB_NCCL(call) ::plumb::check((call), #call, __FILE__, __LINE__)
+#define PLUMB_LAUNCH(call) ::plumb::check((call), #call, __FILE__, __LINE__)
+
+extern "C" const plumb::Program plumb_program;
+
+#endif // PLUMB_RUNTIME_PROGRAM_H

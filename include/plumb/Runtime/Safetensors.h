@@ -1,0 +1,80 @@
+//===- Safetensors.h - Reading and writing safetensors files ---------------===//
+//
+// Layout: 8 bytes, the length of the header, little-endian; the header, a JSON object from tensor names to
+// {"dtype", "shape", "data_offsets": [begin, end]} (bytes from the end of the header) and optionally
+// "__metadata__" to an object of strings; the data, row-major, which the tensors tile without gap or overlap.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PLUMB_RUNTIME_SAFETENSORS_H
+#define PLUMB_RUNTIME_SAFETENSORS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumb {
+
+/// A tensor of a file.
+struct TensorView {
+  std::string dtype; ///< As in the file: "F32", "BF16", …
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> data;
+};
+
+/// Reads a file image. Every way in which it can be malformed throws plumb::Failure with a sentence; nothing is
+/// repaired. The views refer to `image`.
+std::map<std::string, TensorView, std::less<>> parseSafetensors(std::span<const std::byte> image);
+
+/// A file, mapped into memory.
+class SafetensorsFile {
+public:
+  explicit SafetensorsFile(std::string path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile &) = delete;
+  SafetensorsFile &operator=(const SafetensorsFile &) = delete;
+
+  const std::string &path() const { return name; }
+  const std::map<std::string, TensorView, std::less<>> &tensors() const { return views; }
+  /// Null if there is no tensor of that name.
+  const TensorView *find(std::string_view tensor) const;
+
+private:
+  std::string name;
+  void *mapping = nullptr;
+  std::size_t length = 0;
+  std::map<std::string, TensorView, std::less<>> views;
+};
+
+/// Writes a file in place: all tensors are declared first, then filled in any order, then committed. Until then
+/// there is only a temporary file, which vanishes with the writer. The bytes depend on nothing but the arguments.
+class SafetensorsWriter {
+public:
+  struct Entry {
+    std::string name, dtype;
+    std::vector<std::int64_t> shape;
+  };
+
+  SafetensorsWriter(std::string path, std::vector<Entry> entries);
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter &) = delete;
+  SafetensorsWriter &operator=(const SafetensorsWriter &) = delete;
+
+  /// The memory of the entry with that index; zero at first.
+  std::span<std::byte> data(std::size_t entry) const { return regions[entry]; }
+  void commit();
+
+private:
+  std::string path, temporary;
+  void *mapping = nullptr;
+  std::size_t length = 0;
+  std::vector<std::span<std::byte>> regions;
+};
+
+} // namespace plumb
+
+#endif // PLUMB_RUNTIME_SAFETENSORS_H

@@ -1,0 +1,443 @@
+//===- Passes.td - The passes of Plumb, in the order they run -------------===//
+
+#ifndef PLUMB_TRANSFORMS_PASSES
+#define PLUMB_TRANSFORMS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+class Plumb_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::plumb::PlumbDialect", "::plumb::nn::NNDialect", "::plumb::ccl::CCLDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// One device, global shapes: what runs where, what a step computes, how it is laid out
+//===----------------------------------------------------------------------===//
+
+def ApplySpec : Plumb_Pass<"apply-spec"> {
+  let summary = "Resolves the plan spec against the model";
+  let description = [{
+    Every rule of the spec is matched against the modules, inputs and outputs of the model and turned into a fact on
+    an op: split rules become `plumb.pipe_split` markers, layout rules become layouts of parameters, input rules
+    layouts of inputs, the loss rule a `plumb.loss`. The rules are gone afterwards; a rule that matches nothing is an
+    error with the nearest name. A mean is a sum times one over the global count.
+
+    Input:
+
+    ```mlir
+    plumb.mesh @mesh ["tp" = 2]
+    plumb.layout_rule "fc" style "colwise" axis "tp"
+    plumb.loss_rule output 0 reduce "mean_square"
+    plumb.parameter @fc.weight trainable : tensor<4x8xf32>
+    plumb.program @model {
+      %x = plumb.input "x" index 0 : tensor<2x8xf32>
+      %w = plumb.load @fc.weight {plumb.module = "fc"} : tensor<4x8xf32>
+      %y = nn.einsum "ai,oi->ao"(%x, %w) {plumb.module = "fc"} : (tensor<2x8xf32>, tensor<4x8xf32>) -> tensor<2x4xf32>
+      plumb.output "y" index 0 %y : tensor<2x4xf32>
+    }
+    ```
+
+    Output:
+
+    ```mlir
+    plumb.mesh @mesh ["tp" = 2]
+    plumb.pipeline axis "pp" schedule "gpipe" microbatches 1
+    plumb.parameter @fc.weight trainable : tensor<4x8xf32> layout <@mesh, [{"tp"}, {} ]>
+    plumb.program @model {
+      %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"microbatch"}, {} ]>]} : tensor<2x8xf32>
+      …
+      %q = nn.mul %y, %y : …
+      %s = nn.sum %q dims [0, 1] : (tensor<2x4xf32>) -> tensor<f32>
+      %l = nn.scale %s by 1.250000e-01 : (tensor<f32>) -> tensor<f32>
+      plumb.loss %l : tensor<f32>
+    }
+    ```
+  }];
+}
+
+def SplitStages : Plumb_Pass<"split-stages"> {
+  let summary = "Cuts the program into pipeline stages at its markers";
+  let description = [{
+    Each op gets the attribute `plumb.stage`: the number of markers before it. Adjacent markers, and markers before
+    the first or after the last op, delimit nothing and are dropped with a warning, so that stages are numbered
+    densely and none is empty. An input, a parameter load and a value that depends on neither inputs nor parameters
+    is cloned into each stage that reads it and never sent. Dead code is removed. Without a pipeline axis of at least two ranks
+    there is one stage and the markers are ignored.
+
+    Input:
+
+    ```mlir
+    %a = nn.relu %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    plumb.pipe_split
+    %b = nn.tanh %a : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %a = nn.relu %x {plumb.stage = 0 : i64} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    %b = nn.tanh %a {plumb.stage = 1 : i64} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    ```
+  }];
+}
+
+def AssignOwnership : Plumb_Pass<"assign-ownership"> {
+  let summary = "Gives every parameter one owner, and its replicas to the ranks that need them";
+  let description = [{
+    The owner of a parameter is the first stage that reads it. A parameter that several stages read is replicated:
+    `holders` names one stage per pipeline coordinate that keeps a copy, the first on that coordinate to read it.
+    Stages on one rank share the copy. A parameter that nothing reads has no owner.
+
+    Input:
+
+    ```mlir
+    plumb.parameter @wte.weight trainable : tensor<256x64xf32>
+    plumb.program @model {
+      %0 = plumb.load @wte.weight {plumb.stage = 0 : i64} : tensor<256x64xf32>
+      %1 = plumb.load @wte.weight {plumb.stage = 1 : i64} : tensor<256x64xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    plumb.parameter @wte.weight trainable : tensor<256x64xf32> owner 0 holders [0, 1]
+    ```
+  }];
+}
+
+def BuildBackward : Plumb_Pass<"build-backward"> {
+  let summary = "Appends the gradients of the loss";
+  let description = [{
+    Reverse-mode differentiation of the program in global shapes, with each op's own vector-Jacobian product. The
+    gradient of an op's operands is computed in the op's stage; where several ops read one value, the cotangents are
+    summed in the producer's stage, in ascending order of the reading stage. What a parameter's gradient needs and
+    nothing else does is `backward_weight`, the rest of the chain `backward_input`. Gradients are accumulated in
+    states. A program without a loss is left alone.
+
+    Input:
+
+    ```mlir
+    plumb.parameter @w trainable : tensor<4x8xf32>
+    plumb.program @model {
+      …
+      %y = nn.einsum "ai,oi->ao"(%x, %w) : …
+      plumb.loss %l : tensor<f32>
+    }
+    ```
+
+    Output:
+
+    ```mlir
+    plumb.state @grad.w "gradient" of "w" : tensor<4x8xf32>
+    plumb.program @model {
+      …
+      %one = nn.fill 1.0 {plumb.phase = #plumb.phase<backward_input>} : tensor<f32>
+      …
+      %dw = nn.einsum "ao,ai->oi"(%dy, %x) {plumb.phase = #plumb.phase<backward_weight>} : …
+      plumb.accumulate @grad.w, %dw {plumb.phase = #plumb.phase<backward_weight>} : tensor<4x8xf32>
+    }
+    ```
+  }];
+}
+
+def BuildStep : Plumb_Pass<"build-step"> {
+  let summary = "Completes the training step: loss, outputs, optimizer";
+  let description = [{
+    The loss is accumulated in a state, outputs are stored in states, and each parameter is updated from its whole
+    gradient by the optimizer, in the stages that hold it (phase `update`).
+
+    Input:
+
+    ```mlir
+    plumb.optimizer "sgd" rate 1.000000e-01
+    plumb.parameter @w trainable : tensor<4x8xf32> owner 0 holders [0]
+    plumb.state @grad.w "gradient" of "w" : tensor<4x8xf32>
+    ```
+
+    Output (appended to the program):
+
+    ```mlir
+    %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+    %p = plumb.load @w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+    %q = nn.sgd %p, %g rate 1.000000e-01 {plumb.phase = #plumb.phase<update>} : …
+    plumb.store @w, %q {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+    ```
+  }];
+}
+
+def PropagateLayouts : Plumb_Pass<"propagate-layouts"> {
+  let summary = "Gives every value a layout, from what the plan states, through each op's sharding rule";
+  let description = [{
+    In program order, the layouts of an op's operands are joined over the factors of its sharding rule; results take
+    the layouts of their factors, and are partial over the axes of the factors that are summed away. A factor on
+    which operands disagree takes the layout of the largest operand; the others are redistributed by
+    `plan-boundaries`. A parameter's layout is never changed. A factor that an op needs whole, or that the axes do
+    not divide, is not sharded; if the plan stated that sharding, that is an error with both numbers.
+
+    Input:
+
+    ```mlir
+    %y = nn.einsum "ai,oi->ao"(%x, %w) : …      // x: [{"dp"}, {} ], w: [{"tp"}, {} ]
+    ```
+
+    Output:
+
+    ```mlir
+    %y = nn.einsum "ai,oi->ao"(%x, %w) {plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {"tp"} ]>]} : …
+    ```
+  }];
+}
+
+def PlanBoundaries : Plumb_Pass<"plan-boundaries"> {
+  let summary = "Inserts the redistributions between what a value's layout is and what its reader needs";
+  let description = [{
+    Partial sums over model axes are reduced where they arise; those over batch axes and `microbatch` where they are
+    first needed whole, which for gradients is the update. A value that must be whole over `microbatch` in the middle
+    of a step is legal only if it depends on batch inputs alone: its computation moves to the `prologue`, its sum
+    into a state.
+
+    Input:
+
+    ```mlir
+    %y = nn.einsum "ai,oi->ao"(%x, %w) {plumb.layouts = [#plumb.layout<@mesh, [{}, {} ], partial = {"tp" : sum}>]} : …
+    %z = nn.relu %y : …
+    ```
+
+    Output:
+
+    ```mlir
+    %y = nn.einsum "ai,oi->ao"(%x, %w) {plumb.layouts = [#plumb.layout<@mesh, [{}, {} ], partial = {"tp" : sum}>]} : …
+    %r = plumb.redistribute %y from <@mesh, [{}, {} ], partial = {"tp" : sum}> to <@mesh, [{}, {} ]> : …
+    %z = nn.relu %r : …
+    ```
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Local shapes: which calls
+//===----------------------------------------------------------------------===//
+
+def Partition : Plumb_Pass<"partition"> {
+  let summary = "Turns the program into one block per stage, in local shapes";
+  let description = [{
+    Every tensor gets the shape of one rank's shard of one microbatch, every op is localised. Values that cross
+    stages become a send and a receive on the communicator of that edge and direction. Accumulation into a state
+    becomes a load, a sum and a store.
+
+    Input:
+
+    ```mlir
+    plumb.program @model {
+      %a = nn.relu %x {plumb.stage = 0 : i64, plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {} ]>]} : …
+      %b = nn.tanh %a {plumb.stage = 1 : i64, …} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    ccl.communicator @forward_0_1 axes [] pipeline [0, 1]
+    plumb.stage @submod_pp_0 index 0 {
+      %a = nn.relu %x : (tensor<4x16xf32>) -> tensor<4x16xf32>
+      ccl.send %a to 1 on @forward_0_1 : tensor<4x16xf32>
+    }
+    plumb.stage @submod_pp_1 index 1 {
+      %a = ccl.recv from 0 on @forward_0_1 : tensor<4x16xf32>
+      %b = nn.tanh %a : (tensor<4x16xf32>) -> tensor<4x16xf32>
+    }
+    ```
+  }];
+}
+
+def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
+  let summary = "Lowers each redistribution to the calls of its cheapest plan";
+  let description = [{
+    The plan comes from the redistribution core. Each step becomes one collective on blocks; packing before and
+    unpacking after it are views and transposes, kernels like any other. The sum over the copies of a parameter on
+    several pipeline coordinates joins the reduction over its batch axes.
+
+    Input:
+
+    ```mlir
+    %r = plumb.redistribute %y from <@mesh, [{}, {} ], partial = {"tp" : sum}> to <@mesh, [{}, {} ]> : …
+    ```
+
+    Output:
+
+    ```mlir
+    ccl.communicator @tp axes ["tp"] pipeline []
+    …
+    %r = ccl.all_reduce %y on @tp : (tensor<4x16xf32>) -> tensor<4x16xf32>
+    ```
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// When, where, and is it right
+//===----------------------------------------------------------------------===//
+
+def FormKernels : Plumb_Pass<"form-kernels"> {
+  let summary = "Groups tensor ops into kernels";
+  let description = [{
+    Per phase of a stage, each op that is not elementwise takes its elementwise readers as epilogue, and chains of
+    elementwise ops become one kernel; see KernelGroups.h for the rule, which looks at sharding rules only. A group
+    becomes a function on tensors, lowered to linalg, and a `plumb.launch`; equal groups share the function. A sum
+    into a state, or an update of a parameter, overwrites the loaded operand (`inplace`; on the function
+    `plumb.inout` and `plumb.result`). No pass after this one makes a buffer.
+
+    Input:
+
+    ```mlir
+    %y = nn.einsum "ai,oi->ao"(%x, %w) : (tensor<32x64xf32>, tensor<128x64xf32>) -> tensor<32x128xf32>
+    %b = plumb.load @fc.bias : tensor<128xf32>
+    %s = nn.add %y, %b : (tensor<32x128xf32>, tensor<128xf32>) -> tensor<32x128xf32>
+    %g = nn.gelu %s : (tensor<32x128xf32>) -> tensor<32x128xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %b = plumb.load @fc.bias : tensor<128xf32>
+    %g = plumb.launch @k_einsum_nt_32x128x64_add_gelu(%x, %w, %b) inplace array<i64: -1> : …
+    …
+    func.func @k_einsum_nt_32x128x64_add_gelu(…) -> tensor<32x128xf32> attributes {plumb.flops = 532480 : i64} {…}
+    ```
+  }];
+  let dependentDialects = ["::plumb::PlumbDialect", "::plumb::nn::NNDialect", "::plumb::ccl::CCLDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def CompileKernels : Plumb_Pass<"compile-kernels"> {
+  let summary = "Compiles the kernels for the host";
+  let description = [{
+    Gives each kernel the symbol to call, the bytes of scratch that a call needs, and the object file that holds it.
+    The functions stay as they are. Without this pass kernels need no scratch and are called by their own names.
+
+    Input:
+
+    ```mlir
+    func.func @k_add_32(%a: tensor<32xf32>, %b: tensor<32xf32>) -> tensor<32xf32> {…}
+    ```
+
+    Output:
+
+    ```mlir
+    func.func @k_add_32(…) -> tensor<32xf32>
+        attributes {plumb.object = "….o", plumb.scratch = 0 : i64, plumb.symbol = "k_5f0c…"} {…}
+    ```
+  }];
+  let options = [
+    Option<"cpu", "cpu", "std::string", /*default=*/"\"native\"",
+           "The processor to compile for: native, or a name that LLVM knows.">,
+    Option<"cache", "cache", "std::string", /*default=*/"",
+           "The directory that keeps objects. By default the user's cache.">,
+  ];
+}
+
+def Schedule : Plumb_Pass<"schedule"> {
+  let summary = "Chooses the action list of each pipeline coordinate";
+  let description = [{
+    A problem for the schedule core is read from the stages: edges from their sends, costs from the operations of
+    their kernels. The kind is that of `plumb.pipeline`; a module without backward phases runs forward only. Sends and
+    receives are placed, and the result is verified.
+
+    Input:
+
+    ```mlir
+    plumb.pipeline axis "pp" schedule "1f1b" microbatches 2 stages_per_rank 1
+    plumb.stage @submod_pp_0 index 0 {…}
+    plumb.stage @submod_pp_1 index 1 {…}
+    ```
+
+    Output:
+
+    ```mlir
+    plumb.pipeline axis "pp" schedule "1f1b" microbatches 2 stages_per_rank 1
+    plumb.schedule ["0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                    "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1"]
+    ```
+  }];
+}
+
+def AssignStreams : Plumb_Pass<"assign-streams"> {
+  let summary = "Assigns streams, slots and events";
+  let description = [{
+    Kernels and collectives run on the compute stream, the transfers of each edge and direction on a stream of their
+    own. A value that lives from one part of a stage to another has as many slots as microbatches are in flight with
+    it, by interval colouring of the action list. An event per slot joins two streams where data passes between them:
+
+      * a send waits for the part that made the value, a reader for the receive;
+      * the maker of a value that reuses a slot waits for the send that still reads it;
+      * a receive waits for the last reader of its slot.
+
+    All waits point backwards in one global order of the schedule, so that they cannot form a cycle.
+
+    Input:
+
+    ```mlir
+    plumb.stage @submod_pp_1 index 1 {
+      %x = ccl.recv from 0 on @forward_0_1 {plumb.phase = #plumb.phase<forward>} : tensor<8x16xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    module attributes {plumb.events = 2 : i64, plumb.streams = ["compute", "forward_0_1"]} {
+    plumb.stage @submod_pp_1 index 1 attributes {
+        plumb.records = {forward = array<i64: 1, 0>, recv_forward_from_0 = array<i64: 0, 0>},
+        plumb.slots = [{name = "recv_forward_from_0_forward", table = array<i64: 0, 0>} ],
+        plumb.waits = {forward = array<i64: 0, 0>, recv_forward_from_0 = array<i64: 1, 0>}} {
+      %x = ccl.recv from 0 on @forward_0_1 {plumb.slot = array<i64: 0>, plumb.stream = 1 : i64, …} : tensor<8x16xf32>
+    ```
+  }];
+}
+
+def PlanMemory : Plumb_Pass<"plan-memory"> {
+  let summary = "Places everything in one arena per pipeline coordinate";
+  let description = [{
+    In this order: states that a step clears, parameters, outputs and inputs (all microbatches side by side), values
+    that live from part to part (one buffer per slot), and one region for what a phase uses alone, kernels' scratch
+    included, packed by liveness; phases of one coordinate never overlap and share it. Views, in-place results and
+    stored values take no memory of their own; a store whose value could not be made in the state is marked as a copy.
+
+    Input:
+
+    ```mlir
+    plumb.parameter @w trainable : tensor<16x16xf32> owner 0 holders [0]
+    plumb.stage @submod_pp_0 index 0 {
+      %x = plumb.input "x" index 0 : tensor<8x16xf32>
+      %w = plumb.load @w : tensor<16x16xf32>
+      %y = plumb.launch @k_einsum_nt_8x16x16(%x, %w) inplace array<i64: -1> : …
+    ```
+
+    Output:
+
+    ```mlir
+    module attributes {plumb.arena = array<i64: 2048>, plumb.cleared = array<i64: 0>, …} {
+    plumb.parameter @w trainable : tensor<16x16xf32> owner 0 holders [0] {plumb.offsets = array<i64: 0>}
+    plumb.stage @submod_pp_0 index 0 {
+      %x = plumb.input "x" index 0 {plumb.offset = array<i64: 1024>} : tensor<8x16xf32>
+      %w = plumb.load @w {plumb.offset = array<i64: 0>} : tensor<16x16xf32>
+      %y = plumb.launch @k_einsum_nt_8x16x16(%x, %w) inplace array<i64: -1> {plumb.offset = array<i64: 1536>} : …
+    ```
+  }];
+}
+
+def VerifyPlan : Plumb_Pass<"verify-plan"> {
+  let summary = "Proves that the plan is right, from the plan alone";
+  let description = [{
+    Knows nothing of how the plan was made. Two consecutive steps are checked:
+
+      * every action is there once, in an order that the dataflow and rendezvous transfers allow (the schedule core);
+      * the ends of every channel agree on the number, types and order of messages, all members of a communicator on
+        its collectives;
+      * the event graph of all NCCL units (launch order, stream order, event waits, partners) has no cycle;
+      * whatever reads memory finds there what was meant for it, after a wait where another stream wrote it; nothing
+        is overwritten while another stream may read it; everything lies in the arena;
+      * a parameter is updated from its whole gradient.
+
+    Linear in the number of calls. Rejection names stage, microbatch, part, module and Python line. What was proved is
+    left in `plumb.verified`.
+  }];
+}
+
+#endif // PLUMB_TRANSFORMS_PASSES

@@ -1,0 +1,46 @@
+//===- Slots.h - Slot classes of a stage, and access to plan attributes -*- C++ -*-===//
+
+#ifndef PLUMB_TRANSFORMS_SLOTS_H
+#define PLUMB_TRANSFORMS_SLOTS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "plumb/Transforms/PlanAttributes.h"
+#include "plumb/Transforms/Steps.h"
+
+namespace plumb {
+
+/// Per-microbatch buffers of one lifetime; see PlanAttributes.h.
+struct SlotClass {
+  std::string name;
+  llvm::SmallVector<int64_t> table; ///< The slot of each microbatch.
+  int64_t stride = 0;               ///< Bytes from slot to slot.
+
+  int64_t count() const;
+  /// Whether microbatch m has slot m: all microbatches lie side by side.
+  bool isIdentity() const;
+};
+
+llvm::SmallVector<SlotClass> readSlots(StageOp stage);
+void writeSlots(StageOp stage, llvm::ArrayRef<SlotClass> classes);
+
+/// An event per slot of a class, the first of them numbered `first`.
+struct EventRef {
+  int64_t first, slotClass;
+};
+
+/// Events that the part waits for before it starts (`kWaitsAttr`), or that it records at its end (`kRecordsAttr`).
+llvm::SmallVector<EventRef> readEvents(StageOp stage, llvm::StringRef attribute, const Part &part);
+
+/// Entry `index` of a per-result array attribute; -1 if the op does not have it.
+int64_t readEntry(mlir::Operation *op, llvm::StringRef attribute, unsigned index = 0);
+
+/// The stream that an op's part runs on.
+int64_t readStream(mlir::Operation *op);
+
+/// Slots of intervals so that intervals which overlap have different ones; as few as possible, the lowest first.
+/// Ends are included. O(n log n).
+llvm::SmallVector<int64_t> colourIntervals(llvm::ArrayRef<std::pair<int64_t, int64_t>> intervals);
+
+} // namespace plumb
+
+#endif // PLUMB_TRANSFORMS_SLOTS_H

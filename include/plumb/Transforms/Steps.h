@@ -1,0 +1,86 @@
+//===- Steps.h - What each pipeline coordinate launches, in order -*- C++ -*-===//
+//
+// A stage is launched in *parts*: its phases, and its transfers with one other stage in one direction. A *step* is one
+// launch of a part, for one microbatch where the part runs once per microbatch.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PLUMB_TRANSFORMS_STEPS_H
+#define PLUMB_TRANSFORMS_STEPS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Schedule/Schedule.h"
+#include <compare>
+
+namespace plumb {
+
+enum class PartKind {
+  Prologue,
+  Begin,
+  RecvForward,
+  Forward,
+  SendForward,
+  RecvBackward,
+  BackwardInput,
+  SendBackward,
+  BackwardWeight,
+  Update,
+};
+
+struct Part {
+  PartKind kind;
+  int64_t peer = -1; ///< Transfers: the stage at the other end.
+
+  bool isSend() const { return kind == PartKind::SendForward || kind == PartKind::SendBackward; }
+  bool isRecv() const { return kind == PartKind::RecvForward || kind == PartKind::RecvBackward; }
+  bool isTransfer() const { return isSend() || isRecv(); }
+  /// Whether it runs once per microbatch.
+  bool isPerMicrobatch() const { return kind != PartKind::Begin && kind != PartKind::Update; }
+  /// "forward", "send_forward_to_1".
+  std::string getName() const;
+
+  auto operator<=>(const Part &) const = default;
+};
+
+/// The part that an op of a stage belongs to.
+Part getPart(mlir::Operation *op);
+
+struct Step {
+  int64_t stage;
+  Part part;
+  int64_t microbatch; ///< -1 for parts that run once.
+};
+
+/// "stage 1, microbatch 3, backward_input".
+std::string describe(const Step &step);
+
+/// The stages of a module and where they live.
+struct Pipeline {
+  mlir::ModuleOp module;
+  int64_t coordinates = 1;
+  int64_t microbatches = 1;
+  llvm::SmallVector<StageOp> stages; ///< By index.
+  bool training = false;             ///< Some stage has a backward phase.
+
+  /// Reports an error if stages are missing or numbered twice, or the mesh or the pipeline is not declared.
+  static mlir::FailureOr<Pipeline> read(mlir::ModuleOp module);
+
+  int64_t coordinateOf(int64_t stage) const { return stage % coordinates; }
+  llvm::SmallVector<int64_t> stagesOf(int64_t coordinate) const;
+};
+
+/// The action lists that the `plumb.schedule` op holds; an error at the op if there is none or it has a text that is
+/// no action.
+mlir::FailureOr<schedule::Schedule> readSchedule(const Pipeline &pipeline);
+
+/// The steps of one coordinate between `begin` and `update`: B is I, then W; a pair is its halves.
+llvm::SmallVector<Step> getSteps(llvm::ArrayRef<schedule::Action> actions);
+
+/// All steps of one coordinate: the prologues, the begins, those of the schedule, the updates.
+llvm::SmallVector<Step> getWholeStep(const Pipeline &pipeline, int64_t coordinate,
+                                     llvm::ArrayRef<schedule::Action> actions);
+
+} // namespace plumb
+
+#endif // PLUMB_TRANSFORMS_STEPS_H

@@ -1,0 +1,54 @@
+//===- Utils.h - What several passes need -----------------------*- C++ -*-===//
+#ifndef PLUMB_TRANSFORMS_UTILS_H
+#define PLUMB_TRANSFORMS_UTILS_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "plumb/Dialect/Plumb/Plumb.h"
+
+namespace plumb {
+
+/// The one op of its kind at module level, or null.
+template <typename OpT>
+OpT findOp(mlir::ModuleOp module) {
+  auto ops = module.getOps<OpT>();
+  return ops.empty() ? OpT() : *ops.begin();
+}
+
+/// Number of ranks along the pipeline axis; 1 without one.
+int64_t getPipelineSize(mlir::ModuleOp module);
+
+/// The pipeline coordinate on which a stage lives under the placement `loop`.
+inline int64_t pipelineCoordinate(int64_t stage, int64_t pipelineSize) { return stage % pipelineSize; }
+
+/// Number of microbatches of a step.
+int64_t getMicrobatches(mlir::ModuleOp module);
+
+/// Size of a mesh axis, of a factor of one, or of `microbatch`.
+int64_t getAxisSize(mlir::ModuleOp module, AxisRefAttr axis);
+
+/// The type of one rank's shard (of one microbatch) of a tensor. Sizes divide: `propagate-layouts` has checked it.
+mlir::RankedTensorType getLocalType(mlir::ModuleOp module, mlir::RankedTensorType global, LayoutAttr layout);
+
+/// While it lives, gives ops inserted by `builder` the provenance of another op: module, source and stage, and the
+/// given phase.
+class ProvenanceScope : public mlir::OpBuilder::Listener {
+public:
+  ProvenanceScope(mlir::OpBuilder &builder, mlir::Operation *origin, Phase phase);
+  ~ProvenanceScope() override;
+  void setOrigin(mlir::Operation *newOrigin) { origin = newOrigin; }
+  void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override;
+
+private:
+  mlir::OpBuilder &builder;
+  mlir::OpBuilder::Listener *previous;
+  mlir::Operation *origin;
+  Phase phase;
+};
+
+/// Whether a module path lies in the subtree of `module`, whatever the number of the call ("h.0@1" is in "h").
+bool isInModule(llvm::StringRef path, llvm::StringRef module);
+
+} // namespace plumb
+
+#endif // PLUMB_TRANSFORMS_UTILS_H

@@ -1,0 +1,302 @@
+//===- NNIndexOps.cpp - Look-ups by index and classification losses -------===//
+
+#include "Lowering.h"
+#include "OpSupport.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace plumb::nn;
+
+#define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNIndexOps.cpp.inc"
+
+/// Checks that `value` has the shape `expected` of the rows of operand `of`.
+static LogicalResult checkShape(Value value, StringRef name, ArrayRef<int64_t> expected, StringRef of,
+                                EmitError emitError) {
+  if (shapeOf(value) == expected)
+    return success();
+  return emitError() << name << " of type " << value.getType() << " must have shape [" << expected
+                     << "], that of " << of;
+}
+
+//===-- embedding ---------------------------------------------------------===//
+
+/// Factors: the table's row (whole: any index may name any row), its column, and the dims of the indices.
+static ShardingRule embeddingRule(RankedTensorType table, RankedTensorType indices, FactorKind indexKind) {
+  ShardingRule rule;
+  int row = rule.addFactor(table.getDimSize(0), FactorKind::Replicated);
+  int column = rule.addFactor(table.getDimSize(1));
+  ShardingRule::Tensor indexDims;
+  for (int64_t size : indices.getShape())
+    indexDims.push_back({rule.addFactor(size, indexKind)});
+  ShardingRule::Tensor rowDims = indexDims;
+  rowDims.push_back({column});
+  rule.operands = {{{row}, {column}}, indexDims};
+  rule.results.push_back(rowDims);
+  rule.linear.push_back({0});
+  return rule;
+}
+
+/// A loop over the flattened indices that carries one tensor: `body` gets the loop's position, the row that
+/// the index names, and the tensor. An index out of range names the nearest row, so that no access leaves the
+/// table.
+static Value forEachIndex(OpBuilder &builder, Location loc, Value indices, int64_t rowCount, Value init,
+                          function_ref<Value(OpBuilder &, Value position, Value row, Value carried)> body) {
+  int64_t count = tensorType(indices).getNumElements();
+  Value flat = reshape(builder, loc, indices, {count});
+  auto index = [&](OpBuilder &at, int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(at, loc, value);
+  };
+  auto buildBody = [&](OpBuilder &nested, Location, Value position, ValueRange carried) {
+    Value named = tensor::ExtractOp::create(nested, loc, flat, position);
+    Value row = arith::IndexCastOp::create(nested, loc, nested.getIndexType(), named);
+    row = arith::MaxSIOp::create(nested, loc, row, index(nested, 0));
+    row = arith::MinSIOp::create(nested, loc, row, index(nested, rowCount - 1));
+    scf::YieldOp::create(nested, loc, body(nested, position, row, carried[0]));
+  };
+  return scf::ForOp::create(builder, loc, index(builder, 0), index(builder, count), index(builder, 1), init,
+                            buildBody)
+      .getResult(0);
+}
+
+namespace {
+/// Row `row` of a matrix as a slice of type `1 x columns`.
+struct RowSlice {
+  SmallVector<OpFoldResult> offsets, sizes, strides;
+
+  RowSlice(OpBuilder &builder, Value row, int64_t columns)
+      : offsets{row, builder.getIndexAttr(0)}, sizes{builder.getIndexAttr(1), builder.getIndexAttr(columns)},
+        strides(2, builder.getIndexAttr(1)) {}
+};
+} // namespace
+
+static Value extractRow(OpBuilder &builder, Location loc, Value matrix, Value row) {
+  int64_t columns = shapeOf(matrix)[1];
+  RowSlice slice(builder, row, columns);
+  return tensor::ExtractSliceOp::create(builder, loc, withShape(tensorType(matrix), {1, columns}), matrix,
+                                        slice.offsets, slice.sizes, slice.strides);
+}
+
+static Value insertRow(OpBuilder &builder, Location loc, Value values, Value matrix, Value row) {
+  RowSlice slice(builder, row, shapeOf(matrix)[1]);
+  return tensor::InsertSliceOp::create(builder, loc, values, matrix, slice.offsets, slice.sizes,
+                                       slice.strides);
+}
+
+LogicalResult EmbeddingOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallVectorImpl<Type> &types) {
+  RankedTensorType table = tensorType(adaptor.getTable());
+  if (table.getRank() != 2 || table.getDimSize(0) == 0)
+    return emitError() << "table must have two dims and at least one row, but is " << table;
+  SmallVector<int64_t> shape(shapeOf(adaptor.getIndices()));
+  shape.push_back(table.getDimSize(1));
+  types.push_back(withShape(table, shape));
+  return success();
+}
+
+ShardingRule EmbeddingOp::getShardingRule() {
+  return embeddingRule(getTable().getType(), getIndices().getType(), FactorKind::Parallel);
+}
+
+SmallVector<Value> EmbeddingOp::backward(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                         ArrayRef<bool> wanted) {
+  auto ofTable = [&] {
+    return EmbeddingBackwardOp::create(builder, getLoc(), getTable().getType(), cotangents[0], getIndices());
+  };
+  return backwardOf(*this, builder, wanted, {ofTable});
+}
+
+SmallVector<Value> EmbeddingOp::lower(OpBuilder &builder, ValueRange operands) {
+  Location loc = getLoc();
+  RankedTensorType table = getTable().getType(), type = getType();
+  if (type.getNumElements() == 0)
+    return {emptyTensor(builder, loc, type)};
+  Value table0 = operands[0];
+  RankedTensorType rows = withShape(type, {getIndices().getType().getNumElements(), table.getDimSize(1)});
+  // Rows are contiguous: the loop becomes one copy per index.
+  Value gathered =
+      forEachIndex(builder, loc, operands[1], table.getDimSize(0), emptyTensor(builder, loc, rows),
+                   [&](OpBuilder &nested, Value position, Value row, Value carried) {
+                     return insertRow(nested, loc, extractRow(nested, loc, table0, row), carried, position);
+                   });
+  return {reshape(builder, loc, gathered, type.getShape())};
+}
+
+LogicalResult EmbeddingBackwardOp::verify() {
+  RankedTensorType table = getType(), cotangent = getCotangent().getType();
+  if (table.getRank() != 2 || table.getDimSize(0) == 0)
+    return emitOpError() << "result must have two dims and at least one row, but is " << table;
+  if (table.getElementType() != cotangent.getElementType())
+    return emitOpError() << "result has element type " << table.getElementType() << " but the cotangent has "
+                         << cotangent.getElementType();
+  SmallVector<int64_t> expected(getIndices().getType().getShape());
+  expected.push_back(table.getDimSize(1));
+  return checkShape(getCotangent(), "cotangent", expected, "the indices and a row",
+                    [&] { return emitOpError(); });
+}
+
+ShardingRule EmbeddingBackwardOp::getShardingRule() {
+  ShardingRule rule = embeddingRule(getType(), getIndices().getType(), FactorKind::Reduction);
+  ShardingRule::Tensor table = rule.operands[0];
+  rule.operands[0] = rule.results[0];
+  rule.results[0] = table;
+  return rule;
+}
+
+SmallVector<Value> EmbeddingBackwardOp::backward(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) {
+  return refuseBackward(*this, "has no second derivative");
+}
+
+SmallVector<Value> EmbeddingBackwardOp::lower(OpBuilder &builder, ValueRange operands) {
+  Location loc = getLoc();
+  RankedTensorType type = getType();
+  Value sums =
+      filled(builder, loc, RankedTensorType::get(type.getShape(), computeType(type.getElementType())), 0.0);
+  if (getCotangent().getType().getNumElements() != 0) {
+    int64_t columns = type.getDimSize(1), count = getIndices().getType().getNumElements();
+    Value cotangents = reshape(builder, loc, operands[0], {count, columns});
+    // Each turn updates one row of the carried tensor, which bufferises in place.
+    sums = forEachIndex(builder, loc, operands[1], type.getDimSize(0), sums,
+                        [&](OpBuilder &nested, Value position, Value row, Value carried) {
+                          Value sum = addInto(nested, loc, extractRow(nested, loc, cotangents, position),
+                                              extractRow(nested, loc, carried, row));
+                          return insertRow(nested, loc, sum, carried, row);
+                        });
+  }
+  return {convertTo(builder, loc, sums, type)};
+}
+
+//===-- cross_entropy -----------------------------------------------------===//
+
+LogicalResult CrossEntropyOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallVectorImpl<Type> &types) {
+  RankedTensorType logits = tensorType(adaptor.getLogits());
+  if (logits.getRank() == 0)
+    return emitError() << "logits need a last dim, the classes, but are " << logits;
+  ArrayRef<int64_t> rows = logits.getShape().drop_back();
+  if (failed(checkShape(adaptor.getTargets(), "targets", rows, "the rows of the logits", emitError)))
+    return failure();
+  types.assign(2, withShape(logits, rows));
+  return success();
+}
+
+/// The factors of the logits: rows parallel, classes whole. All other values are one per row.
+static ShardingRule lossRule(Operation *op, Value logits) {
+  ShardingRule rule;
+  ShardingRule::Tensor rows;
+  ArrayRef<int64_t> shape = shapeOf(logits);
+  for (int64_t size : shape.drop_back())
+    rows.push_back({rule.addFactor(size)});
+  ShardingRule::Tensor full = rows;
+  full.push_back({rule.addFactor(shape.back(), FactorKind::Replicated)});
+  auto dims = [&](Value value) { return shapeOf(value).size() == full.size() ? full : rows; };
+  llvm::append_range(rule.operands, llvm::map_range(op->getOperands(), dims));
+  llvm::append_range(rule.results, llvm::map_range(op->getResults(), dims));
+  return rule;
+}
+
+ShardingRule CrossEntropyOp::getShardingRule() { return lossRule(*this, getLogits()); }
+
+SmallVector<Value> CrossEntropyOp::backward(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                            ArrayRef<bool> wanted) {
+  if (cotangents[1])
+    return refuseBackward(*this, "has no derivative through lse; only 'losses' may reach the loss");
+  auto ofLogits = [&] {
+    return CrossEntropyBackwardOp::create(builder, getLoc(), cotangents[0], getLogits(), getTargets(),
+                                          getLse(), getIgnoreIndex());
+  };
+  return backwardOf(*this, builder, wanted, {ofLogits});
+}
+
+/// Whether the class of this point of the loop nest is the target.
+static Scalar isTarget(ScalarBuilder &scalars, int64_t classDim, Scalar target) {
+  return isEqual(scalars.index(classDim), toI64(target));
+}
+
+static Scalar isIgnored(ScalarBuilder &scalars, Scalar target, int64_t ignoreIndex) {
+  return isEqual(toI64(target), scalars.integer(ignoreIndex));
+}
+
+SmallVector<Value> CrossEntropyOp::lower(OpBuilder &builder, ValueRange operands) {
+  Location loc = getLoc();
+  ArrayRef<int64_t> loops = getLogits().getType().getShape();
+  int64_t rows = static_cast<int64_t>(loops.size()) - 1;
+  MappedTensor logits = alignedRight(operands[0], loops), targets = alignedLeft(operands[1], loops);
+  Value largest = reduceRows(builder, loc, Reduction::Maximum, {logits}, loops, rows,
+                             [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[0]; });
+  Value sums = reduceRows(builder, loc, Reduction::Sum, {logits, alignedLeft(largest, loops)}, loops, rows,
+                          [](ScalarBuilder &, ArrayRef<Scalar> x) { return exp(x[0] - x[1]); });
+  // A sum with one term that is not 0: the target's logit without an indexed read.
+  Value picked = reduceRows(builder, loc, Reduction::Sum, {logits, targets}, loops, rows,
+                            [&](ScalarBuilder &scalars, ArrayRef<Scalar> x) {
+                              return select(isTarget(scalars, rows, x[1]), x[0], constant(x[0], 0));
+                            });
+  Value lse = pointwise(builder, loc, {sums, largest}, tensorType(sums),
+                        [](ScalarBuilder &, ArrayRef<Scalar> x) { return log(x[0]) + x[1]; });
+  auto loss = [&](ScalarBuilder &scalars, ArrayRef<Scalar> x) {
+    return select(isIgnored(scalars, x[2], getIgnoreIndex()), constant(x[0], 0), x[0] - x[1]);
+  };
+  Value losses = pointwise(builder, loc, {lse, picked, operands[1]}, getLosses().getType(), loss);
+  return {losses, convertTo(builder, loc, lse, getLse().getType())};
+}
+
+LogicalResult CrossEntropyBackwardOp::inferTypes(Adaptor adaptor, EmitError emitError,
+                                                 SmallVectorImpl<Type> &types) {
+  RankedTensorType logits = tensorType(adaptor.getLogits());
+  if (logits.getRank() == 0)
+    return emitError() << "logits need a last dim, the classes, but are " << logits;
+  ArrayRef<int64_t> rows = logits.getShape().drop_back();
+  StringRef of = "the rows of the logits";
+  if (failed(checkElementTypes({adaptor.getCotangent(), adaptor.getLogits(), adaptor.getLse()}, emitError)) ||
+      failed(checkShape(adaptor.getCotangent(), "cotangent", rows, of, emitError)) ||
+      failed(checkShape(adaptor.getTargets(), "targets", rows, of, emitError)) ||
+      failed(checkShape(adaptor.getLse(), "lse", rows, of, emitError)))
+    return failure();
+  types.push_back(logits);
+  return success();
+}
+
+ShardingRule CrossEntropyBackwardOp::getShardingRule() {
+  ShardingRule rule = lossRule(*this, getLogits());
+  rule.linear.push_back({0});
+  return rule;
+}
+
+SmallVector<Value> CrossEntropyBackwardOp::backward(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) {
+  return refuseBackward(*this, "has no second derivative");
+}
+
+SmallVector<Value> CrossEntropyBackwardOp::lower(OpBuilder &builder, ValueRange operands) {
+  ArrayRef<int64_t> loops = getType().getShape();
+  auto row = [&](Value value) { return alignedLeft(value, loops); };
+  auto gradient = [&](ScalarBuilder &scalars, ArrayRef<Scalar> x) {
+    Scalar cotangent = x[0], logit = x[1], target = x[2], lse = x[3], zero = constant(logit, 0);
+    Scalar oneHot = select(isTarget(scalars, loops.size() - 1, target), constant(logit, 1), zero);
+    Scalar value = cotangent * (exp(logit - lse) - oneHot);
+    return select(isIgnored(scalars, target, getIgnoreIndex()), zero, value);
+  };
+  return {pointwise(builder, getLoc(),
+                    {row(operands[0]), alignedRight(operands[1], loops), row(operands[2]), row(operands[3])},
+                    getType(), gradient)};
+}
+
+//===-- is_valid ----------------------------------------------------------===//
+
+LogicalResult IsValidOp::verify() {
+  return checkShape(getResult(), "result", getTargets().getType().getShape(), "the targets",
+                    [&] { return emitOpError(); });
+}
+
+ShardingRule IsValidOp::getShardingRule() { return elementwiseRule(*this, {}); }
+
+SmallVector<Value> IsValidOp::backward(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) { return {Value()}; }
+
+SmallVector<Value> IsValidOp::lower(OpBuilder &builder, ValueRange operands) {
+  Type element = computeType(getType().getElementType());
+  auto valid = [&](ScalarBuilder &scalars, ArrayRef<Scalar> x) {
+    return select(isIgnored(scalars, x[0], getIgnoreIndex()), scalars.real(element, 0),
+                  scalars.real(element, 1));
+  };
+  return {pointwise(builder, getLoc(), operands, getType(), valid)};
+}

@@ -1,0 +1,153 @@
+//===- PlumbAttributes.cpp - Axes and layouts ------------------------------===//
+
+#include "plumb/Dialect/Plumb/Plumb.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace plumb;
+
+#define GET_ATTRDEF_CLASSES
+#include "plumb/Dialect/Plumb/PlumbAttributes.cpp.inc"
+
+#include "plumb/Dialect/Plumb/PlumbEnums.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// AxisRefAttr: "tp" or "tp":(2)4
+//===----------------------------------------------------------------------===//
+
+Attribute AxisRefAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  int64_t preSize = 1, size = 0;
+  if (parser.parseString(&name))
+    return {};
+  if (succeeded(parser.parseOptionalColon()) &&
+      (parser.parseLParen() || parser.parseInteger(preSize) || parser.parseRParen() ||
+       parser.parseInteger(size)))
+    return {};
+  return AxisRefAttr::get(parser.getContext(), parser.getBuilder().getStringAttr(name), preSize, size);
+}
+
+void AxisRefAttr::print(AsmPrinter &printer) const {
+  printer << getName();
+  if (!isWhole())
+    printer << ":(" << getPreSize() << ")" << getSize();
+}
+
+//===----------------------------------------------------------------------===//
+// DimShardingAttr: {"dp", "tp"} blocks 3
+//===----------------------------------------------------------------------===//
+
+Attribute DimShardingAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisRefAttr> axes;
+  int64_t blocks = 1;
+  auto parseAxis = [&] {
+    auto axis = llvm::dyn_cast_or_null<AxisRefAttr>(AxisRefAttr::parse(parser, {}));
+    axes.push_back(axis);
+    return success(axis != nullptr);
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseAxis))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("blocks")) && parser.parseInteger(blocks))
+    return {};
+  return DimShardingAttr::get(parser.getContext(), axes, blocks);
+}
+
+void DimShardingAttr::print(AsmPrinter &printer) const {
+  printer << "{";
+  llvm::interleaveComma(getAxes(), printer.getStream(), [&](AxisRefAttr axis) { axis.print(printer); });
+  printer << "}";
+  if (getBlocks() != 1)
+    printer << " blocks " << getBlocks();
+}
+
+//===----------------------------------------------------------------------===//
+// PartialAttr: "cp" : sum
+//===----------------------------------------------------------------------===//
+
+Attribute PartialAttr::parse(AsmParser &parser, Type) {
+  auto axis = llvm::dyn_cast_or_null<AxisRefAttr>(AxisRefAttr::parse(parser, {}));
+  StringRef reduction;
+  if (!axis || parser.parseColon() ||
+      parser.parseKeyword(&reduction))
+    return {};
+  return PartialAttr::get(parser.getContext(), axis, parser.getBuilder().getStringAttr(reduction));
+}
+
+void PartialAttr::print(AsmPrinter &printer) const {
+  getAxis().print(printer);
+  printer << " : " << getReduction().getValue();
+}
+
+//===----------------------------------------------------------------------===//
+// LayoutAttr: <@mesh, [{"dp"}, {}], partial = {"cp" : sum}>
+//===----------------------------------------------------------------------===//
+
+Attribute LayoutAttr::parse(AsmParser &parser, Type) {
+  FlatSymbolRefAttr mesh;
+  SmallVector<DimShardingAttr> dims;
+  SmallVector<PartialAttr> partial;
+  auto parseDim = [&] {
+    auto dim = llvm::dyn_cast_or_null<DimShardingAttr>(DimShardingAttr::parse(parser, {}));
+    dims.push_back(dim);
+    return success(dim != nullptr);
+  };
+  auto parsePartial = [&] {
+    auto entry = llvm::dyn_cast_or_null<PartialAttr>(PartialAttr::parse(parser, {}));
+    partial.push_back(entry);
+    return success(entry != nullptr);
+  };
+  if (parser.parseLess() || parser.parseAttribute(mesh) || parser.parseComma() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
+    return {};
+  if (succeeded(parser.parseOptionalComma()) &&
+      (parser.parseKeyword("partial") || parser.parseEqual() ||
+       parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parsePartial)))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return LayoutAttr::get(parser.getContext(), mesh, dims, partial);
+}
+
+void LayoutAttr::print(AsmPrinter &printer) const {
+  printer << "<" << getMesh() << ", [";
+  llvm::interleaveComma(getDims(), printer.getStream(), [&](DimShardingAttr dim) { dim.print(printer); });
+  printer << "]";
+  if (!getPartial().empty()) {
+    printer << ", partial = {";
+    llvm::interleaveComma(getPartial(), printer.getStream(), [&](PartialAttr entry) { entry.print(printer); });
+    printer << "}";
+  }
+  printer << ">";
+}
+
+LayoutAttr LayoutAttr::replicated(FlatSymbolRefAttr mesh, int64_t rank) {
+  auto whole = DimShardingAttr::get(mesh.getContext(), {}, 1);
+  return LayoutAttr::get(mesh.getContext(), mesh, SmallVector<DimShardingAttr>(rank, whole), {});
+}
+
+bool LayoutAttr::isShardedOver(StringRef axis) const {
+  return llvm::any_of(getDims(), [&](DimShardingAttr dim) {
+    return llvm::any_of(dim.getAxes(), [&](AxisRefAttr ref) { return ref.getName() == axis; });
+  });
+}
+
+bool LayoutAttr::isPartialOver(StringRef axis) const {
+  return llvm::any_of(getPartial(), [&](PartialAttr entry) { return entry.getAxis().getName() == axis; });
+}
+
+bool LayoutAttr::isReplicated() const {
+  return getPartial().empty() &&
+         llvm::all_of(getDims(), [](DimShardingAttr dim) { return dim.getAxes().empty(); });
+}
+
+LayoutAttr LayoutAttr::withPartial(ArrayRef<PartialAttr> partial) const {
+  return LayoutAttr::get(getContext(), getMesh(), getDims(), partial);
+}
+
+void PlumbDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "plumb/Dialect/Plumb/PlumbAttributes.cpp.inc"
+      >();
+}

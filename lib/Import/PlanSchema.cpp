@@ -1,0 +1,139 @@
+#include "PlanSchema.h"
+
+namespace plumb::spec {
+
+const char *const kPlacementPattern =
+    R"(shard\( *(-?[0-9]{1,9}) *(?:, *blocks *= *([1-9][0-9]{0,8}) *)?\)|(replicate|partial\( *sum *\)))";
+
+static Schema placement() {
+  return pattern("What the axis does to the tensor: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or "
+                 "\"partial(sum)\". Negative dims count from the last one.",
+                 kPlacementPattern, "a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or \"partial(sum)\"");
+}
+
+static Schema placements(std::string description) {
+  return map(std::move(description), placement());
+}
+
+static Schema ports(std::string description) {
+  return unsupported(map(std::move(description), placements("A placement per mesh axis.")));
+}
+
+static Schema pipeline() {
+  Schema points = named("module names with \"beginning\" or \"end\"", map("Module name to \"beginning\" (before its first operation) or \"end\" (after its last).",
+                      oneOfStrings("Where the stage boundary is.", {"beginning", "end"})));
+  Schema policy = unsupported(named("a policy", object(
+      "A policy that chooses the boundaries.",
+      {{"policy", oneOfStrings("How the model is cut.", {"balanced", "layers", "each"}), true},
+       {"stages", integer("Number of stages.", 1)},
+       {"by", oneOfStrings("What is balanced.", {"flops", "parameters", "time"})},
+       {"list", array("Number of layers in each stage.", integer("Layers.", 1))},
+       {"of", text("Module whose children become stages.")}})));
+  Schema layoutString = unsupported(named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\".")));
+  Schema moduleLists = unsupported(named("lists of module names", array("Module names of each stage.", array("A stage.", text("A module name.")))));
+  return object(
+      "How a step runs through the pipeline.",
+      {{"axis", text("The mesh axis of the stages; \"pp\" if not given.")},
+       {"schedule", oneOfStrings("The order of forward and backward passes; \"1f1b\" if not given.", {"gpipe", "1f1b"},
+                                 {"eager-1f1b", "forward-only", "looped-bfs", "interleaved-1f1b", "interleaved-zb",
+                                  "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v", "v-half", "v-min", "dualpipe-v",
+                                  "dualpipe", "custom", "auto"})},
+       {"microbatches", integer("Pieces that the global batch is cut into; 1 if not given.", 1)},
+       {"stages_per_rank", integer("Stages on each pipeline rank; as many as needed if not given.", 1)},
+       {"split", oneOf("Stage boundaries, besides the pipe_split markers of the model.",
+                       {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
+       {"placement", oneOf("Which rank runs which stage; \"loop\" if not given.",
+                           {oneOfStrings("A named order.", {"loop"}, {"v"}),
+                            unsupported(array("The rank of each stage.", integer("A rank.", 0)))})},
+       {"multi_use_parameters",
+        oneOf("What becomes of a parameter that several stages use; \"replicate\" if not given.",
+              {oneOfStrings("The same for all.", {"replicate"}, {"transmit", "auto"}),
+               unsupported(map("Parameter name, or a pattern, to a choice.",
+                               oneOfStrings("A choice.", {"replicate", "transmit", "auto"})))})}});
+}
+
+static Schema layoutEntry() {
+  Schema params = map("The layout of each parameter of the module, by its name in the module.",
+                      placements("A placement per mesh axis; axes not named replicate."));
+  Schema blocks = oneOf("Blocks of a fused weight that are sharded one by one.",
+                        {integer("Number of equal blocks.", 1),
+                         unsupported(array("Sizes of the blocks.", integer("A size.", 1)))});
+  return object(
+      "Layouts of the modules that a pattern matches.",
+      {{"match", text("Pattern of module names: * is one component, ** any number of them, * alone every module."),
+        true},
+       {"style", oneOfStrings("How the module is parallelised.", {"colwise", "rowwise", "replicate"},
+                              {"sequence", "prepare_input", "prepare_output", "prepare_input_output", "gather"})},
+       {"axis", text("The mesh axis of the style; \"tp\" if not given.")},
+       {"blocks", std::move(blocks)},
+       {"params", std::move(params)},
+       {"bind", unsupported(array("Patterns of modules that are bound natively.", text("A pattern.")))},
+       {"template", unsupported(text("A model family whose layouts are applied."))},
+       {"in_src", ports("Layouts in which inputs arrive.")},
+       {"in_dst", ports("Layouts in which the module needs its inputs.")},
+       {"out_src", ports("Layouts in which the module produces its outputs.")},
+       {"out_dst", ports("Layouts in which its outputs are handed on.")},
+       {"out_names", unsupported(array("Names of the outputs.", text("A name.")))},
+       {"unit", unsupported(integer("Shard boundaries fall on multiples of it.", 1))},
+       {"override", unsupported(boolean("Replace single fields of earlier entries."))},
+       {"communication", unsupported(text("The module does its own collectives on this axis, or on \"mesh\"."))},
+       {"sequence_parallel", unsupported(boolean("Shard activations between blocks along the sequence."))},
+       {"loss_parallel", unsupported(boolean("Keep logits sharded up to the loss."))}});
+}
+
+static Schema loss() {
+  Schema output = oneOf("The output that is the loss, or that it is reduced from.",
+                        {integer("Its index.", 0), text("Its name; nested names are joined by dots.")});
+  return object("What training makes small; without it only the forward pass is planned.",
+                {{"output", std::move(output), true},
+                 {"reduce", oneOfStrings("How the loss is reduced from the output; not given if it is the loss itself.",
+                                         {"mean_square", "mean", "sum"}, {"cross_entropy"})},
+                 {"target", unsupported(any("The input that holds the labels."))},
+                 {"ignore_index", unsupported(integer("The label that does not count."))}});
+}
+
+static Schema optimizer() {
+  return object("How parameters are updated; without it gradients are computed and parameters stay.",
+                {{"kind", oneOfStrings("The method.", {"sgd"}, {"adam", "adamw"}), true},
+                 {"lr", number("The learning rate.", 0), true},
+                 {"momentum", unsupported(number("Momentum of sgd.", 0))},
+                 {"weight_decay", unsupported(number("Decay of parameters.", 0))},
+                 {"betas", unsupported(array("Decay rates of adam's moments.", number("A rate.", 0)))},
+                 {"eps", unsupported(number("Term of adam's denominator.", 0))},
+                 {"state", unsupported(placements("Layout of the optimizer's state."))}});
+}
+
+static Schema plan() {
+  Schema inputs = map("Inputs that are not simply batches along dimension 0, by name.",
+                      oneOf("How the input is laid out.",
+                            {placements("A placement per batch axis, or for \"microbatch\"."),
+                             oneOfStrings("The same on all ranks and for all microbatches.", {"replicate"})}));
+  return object(
+      "A parallel plan for a model.",
+      {{"mesh", map("The mesh of ranks: axis name to size, the last axis fastest.", integer("Size of the axis.", 1)),
+        true},
+       {"pipeline", pipeline()},
+       {"layouts", array("Layouts of modules, in the order in which they apply.", layoutEntry())},
+       {"inputs", std::move(inputs)},
+       {"batch", unsupported(any("What dimension 0 of the export stands for, and the size to compile for."))},
+       {"loss", loss()},
+       {"optimizer", optimizer()},
+       {"storage", unsupported(any("Parameters that are stored in shards and gathered for use."))},
+       {"recompute", unsupported(any("Activations that are computed again in the backward pass."))},
+       {"aliases", unsupported(any("Parameters that are one, where the export does not say so."))},
+       {"init", unsupported(any("Initial values of parameters that the export has none for."))},
+       {"precision", unsupported(any("Element types of the computation."))},
+       {"memory_limit", unsupported(any("Bytes that a rank may use."))},
+       {"topology", unsupported(any("Bandwidth and latency of each mesh axis."))},
+       {"costs", unsupported(any("Costs of stages."))},
+       {"batch_norm", unsupported(any("How batch statistics are shared."))},
+       {"bounds", unsupported(any("Upper bounds of sizes that depend on data."))},
+       {"seed", unsupported(any("Seed of random bits."))}});
+}
+
+const Schema &planTable() {
+  static const Schema table = plan();
+  return table;
+}
+
+} // namespace plumb::spec

@@ -1,0 +1,18 @@
+//===- PlanSchema.h - The table of the plan spec's keys ---------*- C++ -*-===//
+
+#ifndef PLUMB_LIB_IMPORT_PLANSCHEMA_H
+#define PLUMB_LIB_IMPORT_PLANSCHEMA_H
+
+#include "plumb/Import/SpecSchema.h"
+
+namespace plumb::spec {
+
+/// A regular expression with groups: the dim and the blocks of a shard, and the word of any other placement.
+extern const char *const kPlacementPattern;
+
+/// Every key of the plan spec with its type and meaning.
+const Schema &planTable();
+
+} // namespace plumb::spec
+
+#endif // PLUMB_LIB_IMPORT_PLANSCHEMA_H

@@ -1,0 +1,278 @@
+#include "plumb/Import/PlanSpec.h"
+
+#include "PlanSchema.h"
+
+#include "plumb/Support/Suggest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+namespace plumb::spec {
+
+static constexpr std::string_view kMicrobatch = "microbatch";
+
+//===--------------------------------------------------------------------===//
+// Placements
+//===--------------------------------------------------------------------===//
+
+std::string Placement::str() const {
+  if (kind == Kind::Replicate)
+    return "replicate";
+  if (kind == Kind::Partial)
+    return "partial(sum)";
+  return "shard(" + std::to_string(dim) + (blocks == 1 ? "" : ", blocks=" + std::to_string(blocks)) + ")";
+}
+
+std::optional<Placement> parsePlacement(const std::string &text) {
+  static const std::regex pattern(kPlacementPattern);
+  std::smatch match;
+  if (text.size() > 200 || !std::regex_match(text, match, pattern))
+    return std::nullopt;
+  Placement placement;
+  if (match[1].matched) {
+    placement.kind = Placement::Kind::Shard;
+    placement.dim = std::stoll(match[1]);
+    placement.blocks = match[2].matched ? std::stoll(match[2]) : 1;
+  } else if (match[3] != "replicate") {
+    placement.kind = Placement::Kind::Partial;
+  }
+  return placement;
+}
+
+const MeshAxis *PlanSpec::findAxis(std::string_view name) const {
+  auto found = std::find_if(mesh.begin(), mesh.end(), [&](const MeshAxis &axis) { return axis.name.value == name; });
+  return found == mesh.end() ? nullptr : &*found;
+}
+
+//===--------------------------------------------------------------------===//
+// Conversion
+//===--------------------------------------------------------------------===//
+
+namespace {
+
+// These take values that were validated against the table, so their types are known.
+
+Located<std::string> toString(const json::Value &value) { return {*value.asString(), value.range}; }
+Located<std::string> toString(const json::Member &member) { return {member.key, member.keyRange}; }
+Located<int64_t> toInteger(const json::Value &value) { return {*value.asInteger(), value.range}; }
+
+std::vector<AxisPlacement> toPlacements(const json::Value &value) {
+  std::vector<AxisPlacement> result;
+  for (const json::Member &member : *value.asObject())
+    result.push_back({toString(member), {*parsePlacement(*member.value.asString()), member.value.range}});
+  return result;
+}
+
+Pipeline toPipeline(const json::Value &value) {
+  Pipeline pipeline;
+  pipeline.range = value.range;
+  if (const json::Value *axis = value.find("axis"))
+    pipeline.axis = toString(*axis);
+  if (const json::Value *schedule = value.find("schedule"))
+    pipeline.schedule = toString(*schedule);
+  if (const json::Value *microbatches = value.find("microbatches"))
+    pipeline.microbatches = toInteger(*microbatches);
+  if (const json::Value *stages = value.find("stages_per_rank"))
+    pipeline.stagesPerRank = toInteger(*stages);
+  if (const json::Value *split = value.find("split"))
+    for (const json::Member &member : *split->asObject())
+      pipeline.split.push_back({toString(member), *member.value.asString() == "end"});
+  return pipeline;
+}
+
+LayoutEntry toLayoutEntry(const json::Value &value) {
+  LayoutEntry entry;
+  entry.range = value.range;
+  entry.match = toString(*value.find("match"));
+  if (const json::Value *style = value.find("style"))
+    entry.style = toString(*style);
+  if (const json::Value *axis = value.find("axis"))
+    entry.axis = toString(*axis);
+  if (const json::Value *blocks = value.find("blocks"))
+    entry.blocks = toInteger(*blocks);
+  if (const json::Value *params = value.find("params")) {
+    entry.params.emplace();
+    for (const json::Member &member : *params->asObject())
+      entry.params->push_back({toString(member), toPlacements(member.value)});
+  }
+  return entry;
+}
+
+Loss toLoss(const json::Value &value) {
+  Loss loss;
+  loss.range = value.range;
+  const json::Value &output = *value.find("output");
+  loss.output.range = output.range;
+  if (const int64_t *index = output.asInteger())
+    loss.output.value = *index;
+  else
+    loss.output.value = *output.asString();
+  if (const json::Value *reduce = value.find("reduce"))
+    loss.reduce = toString(*reduce);
+  return loss;
+}
+
+PlanSpec toPlanSpec(const json::Document &document) {
+  const json::Value &root = document.root;
+  PlanSpec plan;
+  plan.source = document.source;
+  plan.meshRange = root.find("mesh")->range;
+  for (const json::Member &member : *root.find("mesh")->asObject())
+    plan.mesh.push_back({toString(member), toInteger(member.value)});
+  if (const json::Value *pipeline = root.find("pipeline"))
+    plan.pipeline = toPipeline(*pipeline);
+  if (const json::Value *layouts = root.find("layouts"))
+    for (const json::Value &entry : *layouts->asArray())
+      plan.layouts.push_back(toLayoutEntry(entry));
+  if (const json::Value *inputs = root.find("inputs"))
+    for (const json::Member &member : *inputs->asObject()) {
+      bool isReplicated = member.value.asString();
+      if (isReplicated)
+        plan.inputs.push_back({toString(member), {}});
+      else if (!member.value.asObject()->empty()) // `{}` says nothing: the input is a batch, as by default.
+        plan.inputs.push_back({toString(member), toPlacements(member.value)});
+    }
+  if (const json::Value *loss = root.find("loss"))
+    plan.loss = toLoss(*loss);
+  if (const json::Value *optimizer = root.find("optimizer")) {
+    const json::Value &rate = *optimizer->find("lr");
+    plan.optimizer = {optimizer->range, toString(*optimizer->find("kind")), {*rate.asNumber(), rate.range}};
+  }
+  return plan;
+}
+
+//===--------------------------------------------------------------------===//
+// Checks between keys
+//===--------------------------------------------------------------------===//
+
+class Checker {
+public:
+  Checker(const PlanSpec &plan, Diagnostics &diagnostics) : plan_(plan), diagnostics_(diagnostics) {}
+
+  void check() {
+    checkMesh();
+    checkPipeline();
+    for (const LayoutEntry &entry : plan_.layouts)
+      checkLayout(entry);
+    for (const InputEntry &entry : plan_.inputs)
+      for (const AxisPlacement &placement : entry.placements)
+        checkInputPlacement(placement);
+  }
+
+private:
+  Diagnostic &error(Range range, std::string message) {
+    return diagnostics_.error(plan_.place(range), std::move(message));
+  }
+
+  void checkMesh() {
+    if (plan_.mesh.empty())
+      error(plan_.meshRange, "the mesh has no axis; a single rank is {\"tp\": 1}");
+    int64_t ranks = 1;
+    for (const MeshAxis &axis : plan_.mesh) {
+      if (axis.name.value == kMicrobatch)
+        error(axis.name.range, "\"microbatch\" cannot be a mesh axis: it is the name of the axis over which a step "
+                               "walks its microbatches");
+      if (__builtin_mul_overflow(ranks, axis.size.value, &ranks) || ranks > INT32_MAX) {
+        error(axis.size.range, "the mesh has more than 2^31 ranks");
+        return;
+      }
+    }
+  }
+
+  void checkPipeline() {
+    const Pipeline &pipeline = plan_.pipeline;
+    bool isGiven = pipeline.axis.range.end != 0;
+    if (isGiven)
+      checkAxisExists(pipeline.axis);
+    checkCount(pipeline.microbatches);
+    if (pipeline.stagesPerRank)
+      checkCount(*pipeline.stagesPerRank);
+  }
+
+  void checkCount(const Located<int64_t> &count) {
+    if (count.value > INT32_MAX)
+      error(count.range, "this number must be less than 2^31");
+  }
+
+  bool checkAxisExists(const Located<std::string> &axis) {
+    if (plan_.findAxis(axis.value))
+      return true;
+    std::vector<std::string> names;
+    for (const MeshAxis &known : plan_.mesh)
+      names.push_back(known.name.value);
+    error(axis.range, "the mesh has no axis \"" + axis.value + "\"" + didYouMean(axis.value, names))
+        .note(plan_.place(plan_.meshRange), "the mesh is declared here");
+    return false;
+  }
+
+  /// An axis that a layout or an input may name: one of the mesh that does not hold the stages.
+  bool checkLayoutAxis(const Located<std::string> &axis) {
+    if (!checkAxisExists(axis))
+      return false;
+    if (axis.value != plan_.pipeline.axis.value)
+      return true;
+    error(axis.range, "\"" + axis.value + "\" is the pipeline axis, which holds stages and cannot lay out a tensor");
+    return false;
+  }
+
+  void checkLayout(const LayoutEntry &entry) {
+    if (!entry.style && !entry.params)
+      error(entry.range, "this entry changes nothing: it needs \"style\" or \"params\"");
+    if (entry.style && entry.params)
+      error(entry.range, "this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
+    if (entry.blocks && !entry.style)
+      error(entry.blocks->range, "\"blocks\" belongs to a style; in \"params\" write \"shard(0, blocks=" +
+                                     std::to_string(entry.blocks->value) + ")\"");
+    if (entry.style)
+      checkStyleAxis(entry);
+    for (const ParameterLayout &parameter : entry.params.value_or(std::vector<ParameterLayout>()))
+      for (const AxisPlacement &placement : parameter.placements) {
+        checkLayoutAxis(placement.axis);
+        if (placement.placement.value.kind == Placement::Kind::Partial)
+          error(placement.placement.range, "the parameter \"" + parameter.name.value +
+                                               "\" cannot be partial: its value is stored, not still to be summed");
+      }
+  }
+
+  void checkStyleAxis(const LayoutEntry &entry) {
+    bool isGiven = entry.axis.range.end != 0;
+    if (isGiven)
+      checkLayoutAxis(entry.axis);
+    else if (entry.style->value != "replicate" && !plan_.findAxis(entry.axis.value))
+      error(entry.style->range, "the style \"" + entry.style->value + "\" uses the axis \"" + entry.axis.value +
+                                    "\" if \"axis\" is not given, but the mesh has no such axis")
+          .note(plan_.place(plan_.meshRange), "the mesh is declared here");
+  }
+
+  void checkInputPlacement(const AxisPlacement &placement) {
+    if (placement.axis.value != kMicrobatch)
+      checkLayoutAxis(placement.axis);
+    if (placement.placement.value.kind == Placement::Kind::Partial)
+      error(placement.placement.range, "an input cannot be partial: it is given as whole values");
+  }
+
+  const PlanSpec &plan_;
+  Diagnostics &diagnostics_;
+};
+
+} // namespace
+
+std::optional<PlanSpec> parsePlanSpec(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
+  std::optional<json::Document> document = json::parse(std::move(source), diagnostics);
+  if (!document || !validate(*document, planTable(), diagnostics))
+    return std::nullopt;
+  size_t before = diagnostics.errorCount();
+  PlanSpec plan = toPlanSpec(*document);
+  Checker(plan, diagnostics).check();
+  return diagnostics.errorCount() == before ? std::optional(std::move(plan)) : std::nullopt;
+}
+
+std::string planSchema() {
+  nlohmann::ordered_json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                                   {"title", "Plumb plan spec"}};
+  schema.update(toJsonSchema(planTable()));
+  return schema.dump(2) + "\n";
+}
+
+} // namespace plumb::spec

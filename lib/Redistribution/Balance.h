@@ -1,0 +1,35 @@
+//===- Balance.h - Who sends what to whom, evenly -------------------------===//
+#ifndef PLUMB_LIB_REDISTRIBUTION_BALANCE_H
+#define PLUMB_LIB_REDISTRIBUTION_BALANCE_H
+
+#include "plumb/Redistribution/IndexSet.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace plumb::redistribution {
+
+/// Members that hold the same elements, ascending.
+struct Block {
+  IndexSet elements;
+  std::vector<int64_t> holders;
+};
+
+/// The distinct sets among `held`, any two of which are equal or disjoint, without empty ones.
+std::vector<Block> distinctBlocks(llvm::ArrayRef<IndexSet> held);
+
+/// A tile on its way from one holder to one member that lacks it.
+struct Tile {
+  int64_t sender = 0;
+  int64_t receiver = 0;
+  IndexSet elements;
+};
+
+/// Gives every receiver j the elements of `wanted[j]` that `held[j]` lacks, each once, from members that hold
+/// them, and spreads the load over the holders: no member sends much more than the most that one receives, if
+/// the holders allow it. Any two sets in `held` are equal or disjoint, and together they cover `wanted`.
+/// Among equally loaded holders the one with the least `distance(holder, receiver)` sends, then the first.
+std::vector<Tile> balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRef<IndexSet> wanted,
+                               llvm::function_ref<int64_t(int64_t, int64_t)> distance);
+
+} // namespace plumb::redistribution
+
+#endif // PLUMB_LIB_REDISTRIBUTION_BALANCE_H

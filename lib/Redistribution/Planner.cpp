@@ -1,0 +1,186 @@
+//===- Planner.cpp - The cheapest way from one layout to another ----------===//
+#include "plumb/Redistribution/Planner.h"
+#include "Accounting.h"
+#include "Refinement.h"
+#include "Search.h"
+#include "plumb/Redistribution/Bound.h"
+#include "plumb/Redistribution/LayoutText.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+
+using namespace plumb::redistribution;
+
+namespace {
+
+template <typename... Ts>
+llvm::Error failure(const char *format, Ts &&...args) {
+  return llvm::createStringError(llvm::formatv(format, std::forward<Ts>(args)...).str());
+}
+
+llvm::Error checkSizes(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes) {
+  if (elementBytes < 1 || elementBytes > 1024)
+    return failure("an element of {0} bytes", elementBytes);
+  if (shape.size() > State::maxDims)
+    return failure("a tensor of {0} dimensions; {1} are supported", shape.size(), State::maxDims);
+  // The search counts in 1/ranks of a byte and adds several steps up.
+  double units = double(elementBytes) * mesh.numRanks() * 64;
+  for (int64_t size : shape)
+    units *= std::max<int64_t>(size, 1);
+  if (units > 9e18)
+    return failure("a tensor of shape {0} on {1} ranks is too large to count its bytes", toString(shape),
+                   mesh.numRanks());
+  return llvm::Error::success();
+}
+
+llvm::Error nameLayout(llvm::StringRef role, const Mesh &mesh, const Layout &layout, llvm::Error error) {
+  return failure("{0} layout {1}: {2}", role, toString(mesh, layout), llvm::toString(std::move(error)));
+}
+
+class Planner {
+public:
+  Planner(Plan &plan, const PlanOptions &options)
+      : plan(plan), options(options), from(canonicalize(plan.mesh, plan.from, plan.shape)),
+        to(canonicalize(plan.mesh, plan.to, plan.shape)) {}
+
+  llvm::Error run() {
+    if (from == to)
+      return llvm::Error::success();
+    std::optional<std::vector<AxisRef>> coarse = coarseRefinement(plan.mesh, {&from, &to});
+    if (!coarse)
+      return runInTwo();
+    int64_t moves = options.maxMoves;
+    SearchSpace space(plan.mesh, plan.shape, plan.elementBytes, options, *coarse, from, to);
+    SearchResult best = search(space, moves);
+    Ticks least = space.bound(space.source());
+    if (best.found)
+      adopt(space, best);
+    Ticks proven = best.cost;
+    // A plan as cheap as the bound cannot be beaten by splitting axes.
+    if (!best.found || best.cost > least)
+      proven = refine(*coarse, best, moves);
+    if (!best.found)
+      return noPlan(proven);
+    plan.optimal = proven == best.cost;
+    plan.provenCost = space.seconds(proven);
+    return llvm::Error::success();
+  }
+
+private:
+  /// Looks for something cheaper among all ways to split the axes; returns what is proven to be a lower
+  /// bound.
+  Ticks refine(llvm::ArrayRef<AxisRef> coarse, SearchResult &best, int64_t &moves) {
+    Ticks none = std::numeric_limits<Ticks>::max();
+    Ticks proven = best.found ? best.cost : none;
+    std::vector<std::vector<AxisRef>> refinements = primeRefinements(coarse);
+    for (const std::vector<AxisRef> &atoms : refinements) {
+      if (llvm::ArrayRef(atoms) == coarse)
+        continue;
+      SearchSpace space(plan.mesh, plan.shape, plan.elementBytes, options, atoms, from, to);
+      SearchResult found = search(space, moves, best.found ? best.cost : none);
+      proven = std::min(proven, found.proven);
+      if (found.found) {
+        best = found;
+        adopt(space, best);
+      }
+    }
+    return proven;
+  }
+
+  void adopt(const SearchSpace &space, const SearchResult &result) {
+    plan.steps.clear();
+    Layout before = from;
+    const State *last = &space.source();
+    for (const SearchResult::Hop &hop : result.hops) {
+      Step step;
+      step.kind = hop.kind;
+      step.before = before;
+      step.after = space.decode(hop.after);
+      bool scatters = hop.kind == StepKind::ReduceScatter || hop.kind == StepKind::Slice;
+      step.axes = space.axesOf(hop.atoms, scatters ? hop.after : *last);
+      if (hop.kind == StepKind::ReduceScatter || hop.kind == StepKind::AllReduce)
+        step.reduction = reductionOver(step.before, step.axes.front());
+      if (hop.kind == StepKind::Mask)
+        step.reduction = reductionOver(step.after, step.axes.front());
+      before = step.after;
+      last = &hop.after;
+      plan.steps.push_back(std::move(step));
+    }
+  }
+
+  static Reduction reductionOver(const Layout &layout, const AxisRef &ref) {
+    for (const PartialAxis &partial : layout.partial)
+      if (partial.axis.axis == ref.axis && partial.axis.pre <= ref.pre &&
+          ref.pre < partial.axis.pre * partial.axis.size)
+        return partial.reduction;
+    return Reduction::Sum;
+  }
+
+  /// Source and target split one axis in ways that have no common factors, so no refinement can write both:
+  /// the way leads over a layout that holds the axes in question whole.
+  llvm::Error runInTwo() {
+    Layout middle = withoutConflicts(plan.mesh, from, to);
+    std::vector<Step> steps;
+    for (auto [source, target] : {std::pair(from, middle), std::pair(middle, to)}) {
+      llvm::Expected<Plan> part =
+          planRedistribution(plan.mesh, plan.shape, plan.elementBytes, source, target, options);
+      if (!part)
+        return part.takeError();
+      llvm::append_range(steps, part->steps);
+    }
+    plan.steps = std::move(steps);
+    plan.optimal = false;
+    return llvm::Error::success();
+  }
+
+  llvm::Error noPlan(Ticks proven) const {
+    std::string what = llvm::formatv("{0} -> {1} on {2}", toString(plan.mesh, plan.from),
+                                     toString(plan.mesh, plan.to), toString(plan.mesh));
+    if (proven < std::numeric_limits<Ticks>::max())
+      return failure(
+          "no plan for {0} within {1} moves of the search; raise the limit or use a mesh of fewer axes", what,
+          options.maxMoves);
+    if (options.memoryLimit)
+      return failure(
+          "no plan for {0} needs at most {1} bytes on a rank; raise the memory limit or choose layouts "
+          "with smaller shards",
+          what, *options.memoryLimit);
+    return failure("no sequence of steps leads from {0}", what);
+  }
+
+  Plan &plan;
+  const PlanOptions &options;
+  Layout from, to;
+};
+
+} // namespace
+
+llvm::Expected<Plan> plumb::redistribution::planRedistribution(const Mesh &mesh,
+                                                               llvm::ArrayRef<int64_t> shape,
+                                                               int64_t elementBytes, const Layout &from,
+                                                               const Layout &to, const PlanOptions &options) {
+  if (llvm::Error error = checkMesh(mesh))
+    return error;
+  if (llvm::Error error = checkLayout(mesh, from, shape))
+    return nameLayout("source", mesh, from, std::move(error));
+  if (llvm::Error error = checkLayout(mesh, to, shape))
+    return nameLayout("target", mesh, to, std::move(error));
+  if (llvm::Error error = checkSizes(mesh, shape, elementBytes))
+    return error;
+  if (options.topology)
+    if (llvm::Error error = checkTopology(*options.topology))
+      return error;
+  Plan plan;
+  plan.mesh = mesh;
+  plan.shape.assign(shape.begin(), shape.end());
+  plan.elementBytes = elementBytes;
+  plan.from = from;
+  plan.to = to;
+  if (llvm::Error error = Planner(plan, options).run())
+    return error;
+  account(plan, options.topology);
+  plan.boundBytes = lowerBoundBytes(mesh, shape, elementBytes, from, to);
+  if (plan.steps.empty())
+    plan.provenCost = 0;
+  return plan;
+}

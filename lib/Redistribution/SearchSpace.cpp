@@ -1,0 +1,341 @@
+//===- SearchSpace.cpp - Layouts of a refined mesh, packed for search -----===//
+#include "SearchSpace.h"
+#include "Accounting.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace plumb::redistribution;
+
+namespace {
+constexpr double ticksPerSecond = 1e12;
+/// Ranks that the bound looks at; it stays a bound however few they are.
+constexpr int64_t maxSampledRanks = 64;
+/// Ranks that the cost of an exchange looks at.
+constexpr int64_t maxExchangeRanks = 4096;
+
+/// At most `limit` of `ranks`, spread so that no digit of the mesh stays fixed.
+std::vector<int64_t> sample(int64_t ranks, int64_t limit) {
+  std::vector<int64_t> result;
+  if (ranks <= limit) {
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      result.push_back(rank);
+    return result;
+  }
+  for (int64_t i = 0; i < limit; ++i)
+    result.push_back(int64_t(uint64_t(i) * 2654435761u % uint64_t(ranks)));
+  return result;
+}
+} // namespace
+
+SearchSpace::SearchSpace(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                         const PlanOptions &options, std::vector<AxisRef> refinement, const Layout &source,
+                         const Layout &target)
+    : mesh(mesh), shape(shape.begin(), shape.end()), elementBytes(elementBytes), options(options),
+      ranks(mesh.numRanks()), numDims(shape.size()), atoms(std::move(refinement)), cuts(shape.size()) {
+  for (auto [i, ref] : llvm::enumerate(atoms)) {
+    tokens.push_back({ref, AtomMask(1) << i});
+    links.push_back(options.topology ? options.topology->link(mesh, ref) : Link{1, 0, 0});
+    fastest = std::max(fastest, links.back().bandwidth);
+  }
+  from = encode(source);
+  to = encode(target);
+  toPartial = partialAtoms(to);
+  idle = ~(shardingAtoms(from) | partialAtoms(from) | shardingAtoms(to) | toPartial);
+  toSharers = ranks / sizeOfAtoms(shardingAtoms(to));
+  knownOverlaps.resize(numDims);
+  for (std::vector<DimSharding> &options : cuts)
+    if (options.empty())
+      options.emplace_back();
+  for (int64_t rank : sample(ranks, maxSampledRanks)) {
+    digits.push_back(digitsOf(rank));
+    targetSets.push_back(setOf(to, digits.back()));
+    targetVolumes.push_back(volume(targetSets.back()));
+  }
+}
+
+llvm::SmallVector<int32_t, 16> SearchSpace::digitsOf(int64_t rank) const {
+  Index coordinates = mesh.coordinates(rank);
+  llvm::SmallVector<int32_t, 16> result;
+  for (const Token &token : tokens)
+    result.push_back(digit(mesh, token.ref, coordinates));
+  return result;
+}
+
+uint8_t SearchSpace::tokenFor(AtomMask mask, const AxisRef &ref) {
+  for (auto [i, token] : llvm::enumerate(tokens))
+    if (token.atoms == mask)
+      return i;
+  tokens.push_back({ref, mask});
+  return tokens.size() - 1;
+}
+
+uint8_t SearchSpace::cutFor(unsigned dim, const DimSharding &sharding) {
+  for (auto [i, known] : llvm::enumerate(cuts[dim]))
+    if (known.sameCut(sharding))
+      return i;
+  cuts[dim].push_back(sharding);
+  cuts[dim].back().axes.clear();
+  return cuts[dim].size() - 1;
+}
+
+State SearchSpace::encode(const Layout &layout) {
+  State state;
+  unsigned end = 0;
+  for (auto [d, dim] : llvm::enumerate(layout.dims)) {
+    if (dim.axes.empty())
+      continue;
+    state.cut[d] = cutFor(d, dim);
+    for (auto [k, ref] : llvm::enumerate(dim.axes)) {
+      bool even = cutsEvenly(dim, shape[d], k + 1);
+      AtomMask mask = 0;
+      for (auto [i, atom] : llvm::enumerate(atoms)) {
+        if (atom.axis != ref.axis || atom.pre < ref.pre || atom.pre >= ref.pre * ref.size)
+          continue;
+        mask |= AtomMask(1) << i;
+        if (even) {
+          state.tokens[end++] = i;
+          ++state.length[d];
+        }
+      }
+      if (!even) {
+        state.tokens[end++] = tokenFor(mask, ref);
+        ++state.length[d];
+      }
+    }
+  }
+  for (const PartialAxis &partial : layout.partial)
+    for (auto [i, atom] : llvm::enumerate(atoms))
+      if (atom.axis == partial.axis.axis && atom.pre >= partial.axis.pre &&
+          atom.pre < partial.axis.pre * partial.axis.size)
+        state.partial[i] = 1 + uint8_t(partial.reduction);
+  return state;
+}
+
+Layout SearchSpace::decode(const State &state) const {
+  Layout layout = Layout::replicated(numDims);
+  for (unsigned d = 0; d < numDims; ++d) {
+    if (state.length[d] == 0)
+      continue;
+    layout.dims[d] = cuts[d][state.cut[d]];
+    for (uint8_t token : tokensOf(state, d))
+      layout.dims[d].axes.push_back(tokens[token].ref);
+  }
+  for (auto [i, atom] : llvm::enumerate(atoms))
+    if (state.partial[i])
+      layout.partial.push_back({atom, Reduction(state.partial[i] - 1)});
+  return canonicalize(mesh, layout, shape);
+}
+
+bool SearchSpace::isTarget(const State &state) const {
+  return state.tokens == to.tokens && state.partial == to.partial && state.length == to.length &&
+         state.cut == to.cut;
+}
+
+llvm::ArrayRef<uint8_t> SearchSpace::tokensOf(const State &state, unsigned dim) const {
+  unsigned begin = 0;
+  for (unsigned d = 0; d < dim; ++d)
+    begin += state.length[d];
+  return llvm::ArrayRef(state.tokens).slice(begin, state.length[dim]);
+}
+
+AtomMask SearchSpace::shardingAtoms(const State &state) const {
+  AtomMask mask = 0;
+  unsigned begin = 0;
+  for (unsigned d = 0; d < numDims; ++d)
+    for (unsigned k = 0; k < state.length[d]; ++k)
+      mask |= tokens[state.tokens[begin++]].atoms;
+  return mask;
+}
+
+AtomMask SearchSpace::partialAtoms(const State &state) const {
+  AtomMask mask = 0;
+  for (size_t i = 0; i < atoms.size(); ++i)
+    if (state.partial[i])
+      mask |= AtomMask(1) << i;
+  return mask;
+}
+
+AtomMask SearchSpace::pendingAtoms(const State &state) const {
+  AtomMask mask = 0;
+  for (size_t i = 0; i < atoms.size(); ++i)
+    if (state.partial[i] && state.partial[i] != to.partial[i])
+      mask |= AtomMask(1) << i;
+  return mask;
+}
+
+int64_t SearchSpace::sizeOfAtoms(AtomMask mask) const {
+  int64_t size = 1;
+  for (size_t i = 0; i < atoms.size(); ++i)
+    if (mask >> i & 1)
+      size *= atoms[i].size;
+  return size;
+}
+
+int64_t SearchSpace::dimSize(const State &state, unsigned dim, unsigned count) const {
+  if (count == 0)
+    return shape[dim];
+  llvm::ArrayRef<uint8_t> cutting = tokensOf(state, dim).take_front(count);
+  const DimSharding &sharding = cuts[dim][state.cut[dim]];
+  auto shrink = [&](int64_t size) {
+    for (uint8_t token : cutting)
+      size = std::min(size, ceilDiv(ceilDiv(size, sharding.unit), tokens[token].ref.size) * sharding.unit);
+    return size;
+  };
+  if (sharding.blockSizes.empty())
+    return sharding.blocks * shrink(shape[dim] / sharding.blocks);
+  int64_t size = 0;
+  for (int64_t block : sharding.blockSizes)
+    size += shrink(block);
+  return size;
+}
+
+int64_t SearchSpace::localSize(const State &state) const {
+  int64_t size = 1;
+  for (unsigned d = 0; d < numDims; ++d)
+    size *= dimSize(state, d, state.length[d]);
+  return size;
+}
+
+bool SearchSpace::cutsEvenlyAt(const State &state, unsigned dim, unsigned count) const {
+  if (count == 0)
+    return true;
+  DimSharding sharding = cuts[dim][state.cut[dim]];
+  for (uint8_t token : tokensOf(state, dim).take_front(count))
+    sharding.axes.push_back(tokens[token].ref);
+  return cutsEvenly(sharding, shape[dim], count);
+}
+
+Intervals SearchSpace::heldOf(const State &state, unsigned dim, llvm::ArrayRef<int32_t> digits) const {
+  Intervals held;
+  if (state.length[dim] == 0) {
+    held.push_back({0, shape[dim]});
+    return held;
+  }
+  const DimSharding &sharding = cuts[dim][state.cut[dim]];
+  int64_t begin = 0;
+  for (int64_t size : blocksOf(sharding, shape[dim])) {
+    Interval piece{begin, begin + size};
+    for (uint8_t token : tokensOf(state, dim))
+      piece = cut(piece, tokens[token].ref.size, digits[token], sharding.unit);
+    if (piece.size() > 0)
+      held.push_back(piece);
+    begin += size;
+  }
+  return held;
+}
+
+IndexSet SearchSpace::setOf(const State &state, llvm::ArrayRef<int32_t> digits) const {
+  IndexSet set;
+  for (unsigned d = 0; d < numDims; ++d)
+    set.push_back(heldOf(state, d, digits));
+  return set;
+}
+
+const std::vector<int64_t> &SearchSpace::overlaps(const State &state, unsigned dim) const {
+  llvm::ArrayRef<uint8_t> cutting = tokensOf(state, dim);
+  std::string key(cutting.begin(), cutting.end());
+  key.push_back(state.cut[dim]);
+  auto [known, isNew] = knownOverlaps[dim].try_emplace(std::move(key));
+  if (isNew)
+    for (auto [at, target] : llvm::zip_equal(digits, targetSets))
+      known->second.push_back(sizeOf(intersect(heldOf(state, dim, at), target[dim])));
+  return known->second;
+}
+
+int64_t SearchSpace::mostLacking(const State &state) const {
+  llvm::SmallVector<const int64_t *, 4> held;
+  for (unsigned d = 0; d < numDims; ++d)
+    held.push_back(overlaps(state, d).data());
+  int64_t most = 0;
+  for (size_t rank = 0; rank < digits.size(); ++rank) {
+    int64_t common = 1;
+    for (const int64_t *overlap : held)
+      common *= overlap[rank];
+    most = std::max(most, targetVolumes[rank] - common);
+  }
+  return most;
+}
+
+int64_t SearchSpace::mostReceived(const State &before, const State &after) const {
+  if (ranks <= maxSampledRanks && after.tokens == to.tokens && after.length == to.length && after.cut == to.cut)
+    return mostLacking(before);
+  int64_t most = 0;
+  for (int64_t rank : sample(ranks, maxExchangeRanks)) {
+    auto at = digitsOf(rank);
+    IndexSet wanted = setOf(after, at);
+    most = std::max(most, volume(wanted) - volume(intersect(wanted, setOf(before, at))));
+  }
+  return most;
+}
+
+// A rank must receive at least one value for every element of its result that it does not hold, or holds in
+// part only. And over all ranks: combining G contributions to an element takes G-1 transfers, handing it on
+// to the other C-1 ranks that keep it as many. A target that is partial may keep neutral elements, which cost
+// nothing, so nothing is claimed for it.
+Ticks SearchSpace::bound(const State &state) const {
+  if (toPartial)
+    return 0;
+  int64_t contributions = sizeOfAtoms(partialAtoms(state));
+  int64_t elements;
+  int64_t spread = 1;
+  if (contributions == 1) {
+    elements = mostLacking(state);
+  } else {
+    elements = numElements(shape) * (contributions + toSharers - 2);
+    spread = ranks;
+    int64_t most = *std::max_element(targetVolumes.begin(), targetVolumes.end());
+    if (most * ranks > elements) {
+      elements = most;
+      spread = 1;
+    }
+  }
+  if (!options.topology)
+    return elements * elementBytes * (ranks / spread);
+  return Ticks(std::floor(double(elements) * elementBytes / spread / fastest * ticksPerSecond));
+}
+
+Ticks SearchSpace::cost(AtomMask mask, int64_t elements, int64_t numerator, int64_t denominator,
+                        int64_t messages) const {
+  if (!options.topology)
+    return elements * elementBytes * numerator * (ranks / denominator);
+  Link link{std::numeric_limits<double>::infinity(), 0, 0};
+  for (size_t i = 0; i < atoms.size(); ++i)
+    if (mask >> i & 1) {
+      link.bandwidth = std::min(link.bandwidth, links[i].bandwidth);
+      link.latency = std::max(link.latency, links[i].latency);
+      link.messageLatency = std::max(link.messageLatency, links[i].messageLatency);
+    }
+  double bytes = double(elements) * elementBytes * numerator / denominator;
+  double seconds = link.latency + messages * link.messageLatency + bytes / link.bandwidth;
+  return Ticks(std::ceil(seconds * ticksPerSecond));
+}
+
+double SearchSpace::seconds(Ticks ticks) const {
+  return options.topology ? ticks / ticksPerSecond : double(ticks) / ranks;
+}
+
+bool SearchSpace::fits(StepKind kind, const State &before, const State &after) const {
+  return !options.memoryLimit ||
+         stepMemory(mesh, shape, elementBytes, kind, decode(before), decode(after)) <= *options.memoryLimit;
+}
+
+llvm::SmallVector<AxisRef, 4> SearchSpace::axesOf(AtomMask mask, const State &state) const {
+  llvm::SmallVector<AxisRef, 4> axes;
+  auto add = [&](const AxisRef &ref) {
+    if (!axes.empty() && ref.follows(axes.back()))
+      axes.back().size *= ref.size;
+    else
+      axes.push_back(ref);
+  };
+  for (unsigned d = 0; d < numDims; ++d)
+    for (uint8_t token : tokensOf(state, d))
+      if ((tokens[token].atoms & ~mask) == 0) {
+        mask &= ~tokens[token].atoms;
+        add(tokens[token].ref);
+      }
+  for (auto [i, ref] : llvm::enumerate(atoms))
+    if (mask >> i & 1)
+      add(ref);
+  return axes;
+}

@@ -1,0 +1,218 @@
+//===- Layout.cpp - Where ranks, communicators and slices lie --------------===//
+
+#include "plumb/Runtime/Layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace plumb {
+
+std::size_t sizeOf(DType type) {
+  switch (type) {
+  case DType::F64:
+  case DType::I64:
+    return 8;
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::U8:
+  case DType::Bool:
+    return 1;
+  }
+  return 1;
+}
+
+const char *nameOf(DType type) {
+  static const char *const names[] = {"F32", "F64", "BF16", "F16", "I64", "I32", "U8", "BOOL"};
+  return names[static_cast<int>(type)];
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+int rankCount(const Program &program) {
+  std::int64_t count = 1;
+  for (const Axis &axis : program.mesh)
+    count *= axis.size;
+  return static_cast<int>(count);
+}
+
+std::vector<std::int64_t> coordinatesOf(const Program &program, int rank) {
+  std::vector<std::int64_t> coordinates(program.mesh.size());
+  std::int64_t rest = rank;
+  for (std::size_t i = program.mesh.size(); i-- > 0;) {
+    coordinates[i] = rest % program.mesh[i].size;
+    rest /= program.mesh[i].size;
+  }
+  return coordinates;
+}
+
+int pipelineSize(const Program &program) {
+  return program.pipelineAxis < 0 ? 1 : static_cast<int>(program.mesh[static_cast<std::size_t>(program.pipelineAxis)].size);
+}
+
+int pipelineOf(const Program &program, std::span<const std::int64_t> coordinates) {
+  return program.pipelineAxis < 0 ? 0 : static_cast<int>(coordinates[static_cast<std::size_t>(program.pipelineAxis)]);
+}
+
+static int rankAt(const Program &program, std::span<const std::int64_t> coordinates) {
+  std::int64_t rank = 0;
+  for (std::size_t i = 0; i < program.mesh.size(); ++i)
+    rank = rank * program.mesh[i].size + coordinates[i];
+  return static_cast<int>(rank);
+}
+
+std::vector<int> membersOf(const Program &program, const Communicator &communicator, int rank) {
+  std::vector<std::int64_t> coordinates = coordinatesOf(program, rank);
+  std::vector<int> pipeline(communicator.pipeline.begin(), communicator.pipeline.end());
+  if (!pipeline.empty() && std::ranges::find(pipeline, pipelineOf(program, coordinates)) == pipeline.end())
+    return {};
+  std::vector<std::size_t> axes;
+  for (std::size_t i = 0; i < program.mesh.size(); ++i) {
+    bool listed = !pipeline.empty() && static_cast<int>(i) == program.pipelineAxis;
+    if ((communicator.axes >> i & 1) && !listed)
+      axes.push_back(i);
+  }
+  std::vector<int> members;
+  auto walk = [&](auto &self, std::size_t depth) -> void {
+    if (depth == axes.size())
+      return members.push_back(rankAt(program, coordinates));
+    for (std::int64_t i = 0; i < program.mesh[axes[depth]].size; ++i) {
+      coordinates[axes[depth]] = i;
+      self(self, depth + 1);
+    }
+  };
+  if (pipeline.empty() || program.pipelineAxis < 0) {
+    walk(walk, 0);
+  } else {
+    for (int coordinate : pipeline) {
+      coordinates[static_cast<std::size_t>(program.pipelineAxis)] = coordinate;
+      walk(walk, 0);
+    }
+  }
+  return members;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static std::span<const Dim> dimsOf(const Tensor &tensor) {
+  return {tensor.dims, static_cast<std::size_t>(tensor.rank)};
+}
+
+std::vector<std::int64_t> shapeOf(const Tensor &tensor) {
+  std::vector<std::int64_t> shape;
+  for (const Dim &dim : dimsOf(tensor))
+    shape.push_back(dim.size);
+  return shape;
+}
+
+std::string describeShape(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+static std::span<const std::int8_t> axesOf(const Dim &dim) {
+  return {dim.axes, std::ranges::find(dim.axes, std::int8_t(-1))};
+}
+
+bool isCutByMicrobatch(const Program &program, const Tensor &tensor) {
+  return std::ranges::any_of(dimsOf(tensor), [&](const Dim &dim) {
+    return std::ranges::count(axesOf(dim), static_cast<std::int8_t>(program.mesh.size())) != 0;
+  });
+}
+
+namespace {
+/// Rows [begin, begin + size) of each block.
+struct Range {
+  std::int64_t begin, size;
+};
+} // namespace
+
+static Range cut(const Program &program, const Dim &dim, std::span<const std::int64_t> coordinates,
+                 std::int64_t microbatch) {
+  Range range{0, dim.size / dim.blocks};
+  for (std::int8_t axis : axesOf(dim)) {
+    bool inTime = static_cast<std::size_t>(axis) == program.mesh.size();
+    std::int64_t n = inTime ? program.microbatches : program.mesh[static_cast<std::size_t>(axis)].size;
+    std::int64_t r = inTime ? microbatch : coordinates[static_cast<std::size_t>(axis)];
+    std::int64_t per = (range.size + n - 1) / n;
+    std::int64_t begin = std::min(range.size, per * r), end = std::min(range.size, per * (r + 1));
+    range = {range.begin + begin, end - begin};
+  }
+  return range;
+}
+
+Slice::Slice(const Program &program, const Tensor &tensor, std::span<const std::int64_t> coordinates,
+             std::int64_t microbatch) {
+  std::size_t stride = sizeOf(tensor.dtype);
+  runBytes = totalBytes = stride;
+  // From the innermost dimension outwards; a loop whose steps are adjacent runs becomes part of the run.
+  auto loop = [&](std::int64_t count, std::size_t step) {
+    if (loops.empty() && step == runBytes)
+      runBytes *= static_cast<std::size_t>(count);
+    else if (count != 1)
+      loops.push_back({count, step});
+    totalBytes *= static_cast<std::size_t>(count);
+  };
+  std::span<const Dim> dims = dimsOf(tensor);
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    Range range = cut(program, dims[i], coordinates, microbatch);
+    loop(range.size, stride);
+    loop(dims[i].blocks, stride * static_cast<std::size_t>(dims[i].size / dims[i].blocks));
+    start += stride * static_cast<std::size_t>(range.begin);
+    stride *= static_cast<std::size_t>(dims[i].size);
+    localShape.push_back(range.size * dims[i].blocks);
+  }
+  std::ranges::reverse(localShape);
+  std::ranges::reverse(loops);
+}
+
+template <class Visit>
+bool Slice::forEachRun(const Visit &visit) const {
+  if (totalBytes == 0)
+    return true;
+  std::vector<std::int64_t> index(loops.size(), 0);
+  std::size_t global = start;
+  for (std::size_t local = 0; local < totalBytes; local += runBytes) {
+    if (!visit(local, global))
+      return false;
+    for (std::size_t i = loops.size(); i-- > 0;) {
+      global += loops[i].stride;
+      if (++index[i] < loops[i].count)
+        break;
+      global -= loops[i].stride * static_cast<std::size_t>(loops[i].count);
+      index[i] = 0;
+    }
+  }
+  return true;
+}
+
+void Slice::gather(const std::byte *global, std::byte *local) const {
+  forEachRun([&](std::size_t to, std::size_t from) {
+    std::memcpy(local + to, global + from, runBytes);
+    return true;
+  });
+}
+
+void Slice::scatter(const std::byte *local, std::byte *global) const {
+  forEachRun([&](std::size_t from, std::size_t to) {
+    std::memcpy(global + to, local + from, runBytes);
+    return true;
+  });
+}
+
+bool Slice::equals(const std::byte *local, const std::byte *global) const {
+  return forEachRun([&](std::size_t mine, std::size_t theirs) {
+    return std::memcmp(local + mine, global + theirs, runBytes) == 0;
+  });
+}
+
+} // namespace plumb

@@ -1,0 +1,231 @@
+//===- Nccl.cpp - The collective provider `nccl` --------------------------------===//
+
+#include "plumb/Runtime/Nccl.h"
+
+#include "plumb/Runtime/Rendezvous.h"
+#include "plumb/Runtime/Session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+
+namespace plumb {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A process is one rank. Communicators are non-blocking, so that a wait for another rank can be given up.
+class NcclProvider : public Provider {
+public:
+  NcclProvider(const Program &program, const Options &options, RendezvousClient &rendezvous,
+               std::chrono::seconds timeout)
+      : program(program), options(options), rendezvous(rendezvous), timeout(timeout) {
+    active = this;
+  }
+  ~NcclProvider() override { active = nullptr; }
+
+  ncclComm_t connect(int communicator, const std::vector<int> &members, int self) override {
+    const char *name = program.communicators[static_cast<std::size_t>(communicator)].name;
+    std::string key = std::to_string(communicator) + ":" + std::to_string(members[0]);
+    ncclUniqueId id;
+    if (self == 0) {
+      PLUMB_NCCL(ncclGetUniqueId(&id));
+      rendezvous.publish(key, std::as_bytes(std::span(&id, 1)));
+    } else {
+      std::vector<std::byte> value = rendezvous.await(key);
+      if (value.size() != sizeof id)
+        throw Failure(std::string("communicator '") + name + "' received an id of the wrong size");
+      std::memcpy(&id, value.data(), sizeof id);
+    }
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.commName = name;
+    ncclComm_t comm = nullptr;
+    ncclResult_t result =
+        ncclCommInitRankConfig(&comm, static_cast<int>(members.size()), id, self, &config);
+    if (comm)
+      comms.push_back(comm);
+    PLUMB_NCCL(result);
+    waitFor([&] { return isReady(comm); }, std::string("the creation of communicator '") + name + "'");
+    return comm;
+  }
+
+  void disconnect(ncclComm_t comm, bool failed) override {
+    std::erase(comms, comm);
+    if (!failed && ncclCommFinalize(comm) != ncclSystemError)
+      try {
+        waitFor([&] { return isReady(comm); }, "the end of a communicator");
+        (void)ncclCommDestroy(comm);
+        return;
+      } catch (const Failure &) {
+        // The results are complete; a communicator that does not end in order is aborted.
+      }
+    (void)ncclCommAbort(comm);
+  }
+
+  void synchronize(std::span<const cudaStream_t> streams) override {
+    cudaEvent_t done;
+    PLUMB_CUDA(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+    std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, decltype(&cudaEventDestroy)> owner(done, cudaEventDestroy);
+    for (cudaStream_t stream : streams) {
+      PLUMB_CUDA(cudaEventRecord(done, stream));
+      waitFor([&] { return isReached(done); }, "the end of a step");
+    }
+  }
+
+  bool collects() const override { return !options.save.empty(); }
+  void deliver(const Piece &piece) override { rendezvous.deliver(piece); }
+  void deliverLoss(std::int64_t step, float loss) override { rendezvous.deliverLoss(step, loss); }
+
+  /// Brings calls that are in progress to their end.
+  void settle(const std::string &what) {
+    waitFor([&] { return std::ranges::all_of(comms, [&](ncclComm_t comm) { return isReady(comm); }); }, what);
+  }
+
+  static NcclProvider *active; ///< For `detail::settle`, which the macros of a program call.
+
+private:
+  static bool isReady(ncclComm_t comm) {
+    ncclResult_t state = ncclSuccess;
+    ncclResult_t result = ncclCommGetAsyncError(comm, &state);
+    if (result == ncclSuccess)
+      result = state;
+    if (result != ncclSuccess && result != ncclInProgress)
+      throw Failure(std::string("NCCL reports: ") + ncclGetErrorString(result) + " (" + ncclGetLastError(comm) + ")");
+    return result == ncclSuccess;
+  }
+
+  bool isReached(cudaEvent_t event) const {
+    cudaError_t error = cudaEventQuery(event);
+    if (error != cudaErrorNotReady)
+      PLUMB_CUDA(error);
+    for (ncclComm_t comm : comms)
+      (void)isReady(comm);
+    return error == cudaSuccess;
+  }
+
+  template <class Done>
+  void waitFor(const Done &done, const std::string &what) {
+    constexpr auto kBetweenChecks = std::chrono::seconds(1);
+    auto begin = Clock::now(), nextCheck = begin + kBetweenChecks;
+    while (!done()) {
+      auto now = Clock::now();
+      if (now - begin > timeout)
+        throw Failure(what + " takes longer than " + std::to_string(timeout.count()) + " s (PLUMB_TIMEOUT)");
+      if (now >= nextCheck) {
+        rendezvous.checkOthers();
+        nextCheck = now + kBetweenChecks;
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  const Program &program;
+  const Options &options;
+  RendezvousClient &rendezvous;
+  std::chrono::seconds timeout;
+  std::vector<ncclComm_t> comms;
+};
+
+NcclProvider *NcclProvider::active = nullptr;
+
+/// What all ranks must agree on.
+std::string signatureOf(const Program &program, const Options &options) {
+  std::string text = std::string("program '") + program.name + "' on mesh";
+  for (const Axis &axis : program.mesh)
+    text += std::string(" ") + axis.name + "=" + std::to_string(axis.size);
+  return text + ", " + std::to_string(program.microbatches) + " microbatches, " + std::to_string(options.steps) +
+         " steps" + (options.save.empty() ? "" : ", results saved");
+}
+
+void checkVersions() {
+  constexpr int kLeastNccl = NCCL_VERSION(2, 26, 0), kLeastCuda = 12030;
+  int nccl = 0, cuda = 0;
+  PLUMB_NCCL(ncclGetVersion(&nccl));
+  PLUMB_CUDA(cudaDriverGetVersion(&cuda));
+  if (nccl < kLeastNccl || cuda < kLeastCuda)
+    throw Failure("NCCL " + std::to_string(nccl) + " with a driver for CUDA " + std::to_string(cuda) +
+                  "; the program needs " + std::to_string(kLeastNccl) + " (2.26) and " + std::to_string(kLeastCuda) +
+                  " (12.3)");
+}
+
+void runRank(const Program &program, const Options &options, const Place &place) {
+  if (place.size != rankCount(program))
+    throw Failure("the launcher starts " + std::to_string(place.size) + " ranks, but the mesh of the program has " +
+                  std::to_string(rankCount(program)));
+  // Keeps the order of launches when kernels of several communicators wait for each other.
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  constexpr std::uint64_t kDefaultTimeout = 600;
+  std::chrono::seconds timeout(environmentNumber("PLUMB_TIMEOUT", kDefaultTimeout));
+  Sources sources = openSources(program, options);
+  std::string signature = signatureOf(program, options);
+  std::optional<Collector> collector;
+  std::optional<RendezvousServer> server;
+  if (place.rank == 0) {
+    if (!options.save.empty())
+      collector.emplace(program, options.save, options.steps, sources.weights.get());
+    server.emplace(place, signature, collector ? &*collector : nullptr, timeout);
+  }
+  RendezvousClient client(place, signature, timeout);
+  try {
+    PLUMB_CUDA(cudaSetDevice(place.localRank));
+    checkVersions();
+    NcclProvider provider(program, options, client, timeout);
+    Session(program, place.rank, options, sources, provider).run();
+    client.finish();
+  } catch (const std::exception &exception) {
+    try {
+      client.fail("rank " + std::to_string(place.rank) + ": " + exception.what());
+    } catch (const Failure &) {
+      // Rank 0 is gone; the first error is the one to report.
+    }
+    throw;
+  }
+  if (collector)
+    collector->commit();
+}
+
+} // namespace
+
+int runNccl(const Program &program, int argc, const char *const *argv) {
+  Place place;
+  try {
+    Options options = parseOptions(argc, argv);
+    place = placeFromEnvironment();
+    runRank(program, options, place);
+    return 0;
+  } catch (const UsageError &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 2;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: rank %d: %s\n", place.rank, error.what());
+    return 1;
+  }
+}
+
+namespace detail {
+
+static std::string describe(const char *call, const char *file, int line) {
+  return std::string(call) + " at " + file + ":" + std::to_string(line);
+}
+
+void raise(cudaError_t error, const char *call, const char *file, int line) {
+  throw Failure(describe(call, file, line) + ": " + cudaGetErrorString(error));
+}
+
+void settle(ncclResult_t result, const char *call, const char *file, int line) {
+  if (result != ncclInProgress || !NcclProvider::active)
+    throw Failure(describe(call, file, line) + ": " + ncclGetErrorString(result) + " (" + ncclGetLastError(nullptr) +
+                  ")");
+  NcclProvider::active->settle(describe(call, file, line));
+}
+
+} // namespace detail
+} // namespace plumb

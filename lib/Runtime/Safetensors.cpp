@@ -1,0 +1,297 @@
+//===- Safetensors.cpp - Reading and writing safetensors files --------------===//
+
+#include "plumb/Runtime/Safetensors.h"
+
+#include "plumb/Runtime/Failure.h"
+#include "plumb/Runtime/HeaderReader.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+// The format's own limit.
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
+constexpr std::size_t kLengthBytes = 8;
+
+using Views = std::map<std::string, TensorView, std::less<>>;
+
+/// Bytes of one element; 0 for an unknown type.
+std::int64_t elementSize(std::string_view dtype) {
+  static const std::map<std::string_view, std::int64_t> sizes = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"I16", 2}, {"U16", 2},
+      {"F16", 2},  {"BF16", 2}, {"I32", 4}, {"U32", 4},     {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8},
+      {"C64", 8}};
+  auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+/// False if the product does not fit.
+bool byteCount(std::string_view dtype, const std::vector<std::int64_t> &shape, std::int64_t &bytes) {
+  bytes = elementSize(dtype);
+  // An extent of 0 makes the tensor empty, however large the others are.
+  if (std::ranges::count(shape, 0) != 0)
+    bytes = 0;
+  return std::ranges::all_of(shape, [&](std::int64_t extent) { return !__builtin_mul_overflow(bytes, extent, &bytes); });
+}
+
+std::string quoted(const std::string &name) { return "tensor '" + name + "'"; }
+
+struct Record {
+  std::string dtype;
+  std::vector<std::int64_t> shape, offsets;
+};
+
+Record readRecord(HeaderReader &reader, const std::string &name) {
+  Record record;
+  bool hasDtype = false, hasShape = false, hasOffsets = false;
+  auto once = [&](bool &seen, const std::string &key) {
+    if (std::exchange(seen, true))
+      reader.fail(quoted(name) + " has two members '" + key + "'");
+  };
+  reader.object([&](const std::string &key) {
+    if (key == "dtype") {
+      once(hasDtype, key);
+      record.dtype = reader.string();
+    } else if (key == "shape") {
+      once(hasShape, key);
+      reader.array([&] { record.shape.push_back(reader.integer()); });
+    } else if (key == "data_offsets") {
+      once(hasOffsets, key);
+      reader.array([&] { record.offsets.push_back(reader.integer()); });
+    } else {
+      reader.fail(quoted(name) + " has a member '" + key + "', which the format does not know");
+    }
+  });
+  if (!hasDtype || !hasShape || !hasOffsets)
+    reader.fail(quoted(name) + " lacks '" + (!hasDtype ? "dtype" : !hasShape ? "shape" : "data_offsets") + "'");
+  return record;
+}
+
+TensorView view(const std::string &name, const Record &record, std::span<const std::byte> data) {
+  std::int64_t bytes;
+  if (elementSize(record.dtype) == 0)
+    throw Failure(quoted(name) + " has the unknown dtype '" + record.dtype + "'");
+  if (!byteCount(record.dtype, record.shape, bytes))
+    throw Failure(quoted(name) + " has a shape whose size exceeds 2^63 - 1 bytes");
+  if (record.offsets.size() != 2 || record.offsets[0] > record.offsets[1])
+    throw Failure(quoted(name) + " has data_offsets that are no pair [begin, end]");
+  std::int64_t begin = record.offsets[0], end = record.offsets[1];
+  if (static_cast<std::uint64_t>(end) > data.size())
+    throw Failure(quoted(name) + " ends at byte " + std::to_string(end) + " of the data, but the file has " +
+                  std::to_string(data.size()) + " bytes of data");
+  if (end - begin != bytes)
+    throw Failure(quoted(name) + " occupies " + std::to_string(end - begin) + " bytes, but its shape and dtype need " +
+                  std::to_string(bytes));
+  return {record.dtype, record.shape, data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes))};
+}
+
+/// The tensors, in the order of their bytes, must tile the data.
+void checkTiling(const Views &views, std::span<const std::byte> data) {
+  std::vector<const Views::value_type *> order;
+  for (const auto &entry : views)
+    order.push_back(&entry);
+  auto place = [](const Views::value_type *entry) {
+    return std::pair(entry->second.data.data(), entry->second.data.size());
+  };
+  std::ranges::sort(order, {}, place);
+  const std::byte *next = data.data();
+  for (const auto *entry : order) {
+    const std::byte *begin = entry->second.data.data();
+    if (begin != next)
+      throw Failure(quoted(entry->first) + " begins at byte " + std::to_string(begin - data.data()) +
+                    " of the data, but the tensor before it ends at byte " + std::to_string(next - data.data()));
+    next = begin + entry->second.data.size();
+  }
+  if (next != data.data() + data.size())
+    throw Failure("the tensors end at byte " + std::to_string(next - data.data()) + " of the data, but the file has " +
+                  std::to_string(data.size()) + " bytes of data");
+}
+
+[[noreturn]] void failOn(const std::string &path, const std::string &what) {
+  throw Failure("'" + path + "': " + what + ": " + std::strerror(errno));
+}
+
+} // namespace
+
+Views parseSafetensors(std::span<const std::byte> image) {
+  if (image.size() < kLengthBytes)
+    throw Failure("the file has " + std::to_string(image.size()) + " bytes, too few for a safetensors file");
+  std::uint64_t headerBytes = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;)
+    headerBytes = headerBytes << 8 | static_cast<std::uint64_t>(image[i]);
+  if (headerBytes > kMostHeaderBytes)
+    throw Failure("the header claims " + std::to_string(headerBytes) + " bytes; the format allows " +
+                  std::to_string(kMostHeaderBytes));
+  if (headerBytes > image.size() - kLengthBytes)
+    throw Failure("the header claims " + std::to_string(headerBytes) + " bytes, but the file has only " +
+                  std::to_string(image.size() - kLengthBytes) + " after its length");
+  auto header = image.subspan(kLengthBytes, headerBytes), data = image.subspan(kLengthBytes + headerBytes);
+  HeaderReader reader({reinterpret_cast<const char *>(header.data()), header.size()});
+  Views views;
+  bool hasMetadata = false;
+  reader.object([&](const std::string &name) {
+    if (name == "__metadata__") {
+      if (std::exchange(hasMetadata, true))
+        reader.fail("two members '__metadata__'");
+      reader.object([&](const std::string &) { reader.string(); });
+      return;
+    }
+    Record record = readRecord(reader, name);
+    if (!views.emplace(name, view(name, record, data)).second)
+      reader.fail("two tensors are called '" + name + "'");
+  });
+  reader.end();
+  checkTiling(views, data);
+  return views;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+SafetensorsFile::SafetensorsFile(std::string path) : name(std::move(path)) {
+  int file = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    failOn(name, "cannot open");
+  struct stat status;
+  bool ok = ::fstat(file, &status) == 0;
+  bool regular = ok && S_ISREG(status.st_mode);
+  length = regular ? static_cast<std::size_t>(status.st_size) : 0;
+  if (length)
+    mapping = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0);
+  int error = errno;
+  ::close(file);
+  errno = error;
+  if (!ok || mapping == MAP_FAILED) {
+    mapping = nullptr;
+    failOn(name, "cannot read");
+  }
+  if (!regular)
+    throw Failure("'" + name + "' is not a regular file");
+  try {
+    views = parseSafetensors({static_cast<const std::byte *>(mapping), length});
+  } catch (const Failure &failure) {
+    if (mapping)
+      ::munmap(mapping, length);
+    throw Failure("'" + name + "': " + failure.what());
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (mapping)
+    ::munmap(mapping, length);
+}
+
+const TensorView *SafetensorsFile::find(std::string_view tensor) const {
+  auto found = views.find(tensor);
+  return found == views.end() ? nullptr : &found->second;
+}
+
+static std::string quote(std::string_view text) {
+  std::string result = "\"";
+  for (char c : text) {
+    char escape[7];
+    if (static_cast<unsigned char>(c) < 0x20) {
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
+      result += escape;
+      continue;
+    }
+    if (c == '"' || c == '\\')
+      result += '\\';
+    result += c;
+  }
+  return result + '"';
+}
+
+static std::string headerText(const std::vector<SafetensorsWriter::Entry> &entries,
+                              const std::vector<std::size_t> &order, std::vector<std::int64_t> &sizes) {
+  std::string header = "{";
+  std::int64_t offset = 0;
+  for (std::size_t index : order) {
+    const auto &entry = entries[index];
+    std::string shape;
+    for (std::int64_t extent : entry.shape)
+      shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+    if (!byteCount(entry.dtype, entry.shape, sizes[index]))
+      throw Failure(quoted(entry.name) + " is too large to be saved");
+    header += (header.size() > 1 ? "," : "") + quote(entry.name) + ":{\"dtype\":" + quote(entry.dtype) +
+              ",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(offset) + "," +
+              std::to_string(offset + sizes[index]) + "]}";
+    offset += sizes[index];
+  }
+  header += "}";
+  header.append((kLengthBytes - header.size() % kLengthBytes) % kLengthBytes, ' ');
+  return header;
+}
+
+SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entries)
+    : path(std::move(target)), temporary(path + ".tmp-XXXXXX"), regions(entries.size()) {
+  // Large elements first keeps every tensor aligned; then by name.
+  std::vector<std::size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto key = [&](std::size_t index) {
+    return std::pair(-elementSize(entries[index].dtype), std::string_view(entries[index].name));
+  };
+  std::ranges::sort(order, {}, key);
+  std::set<std::string_view> names;
+  for (const Entry &entry : entries)
+    if (!names.insert(entry.name).second)
+      throw Failure("'" + path + "': two tensors would be saved as '" + entry.name + "'");
+  std::vector<std::int64_t> sizes(entries.size());
+  std::string header = headerText(entries, order, sizes);
+  length = kLengthBytes + header.size();
+  for (std::int64_t size : sizes)
+    length += static_cast<std::size_t>(size);
+
+  int file = ::mkstemp(temporary.data());
+  if (file < 0)
+    failOn(path, "cannot create a temporary file beside it");
+  // Storage is claimed now, so that a full disk is an error here and not a fault on a store.
+  int error = ::posix_fallocate(file, 0, static_cast<off_t>(length));
+  if (error == 0) {
+    mapping = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    error = mapping == MAP_FAILED || ::fchmod(file, 0644) != 0 ? errno : 0;
+  }
+  ::close(file);
+  if (error) {
+    ::unlink(temporary.c_str());
+    errno = error;
+    failOn(path, "cannot write " + std::to_string(length) + " bytes");
+  }
+  auto *bytes = static_cast<std::byte *>(mapping);
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    bytes[i] = static_cast<std::byte>(header.size() >> (8 * i));
+  std::memcpy(bytes + kLengthBytes, header.data(), header.size());
+  std::byte *next = bytes + kLengthBytes + header.size();
+  for (std::size_t index : order) {
+    regions[index] = {next, static_cast<std::size_t>(sizes[index])};
+    next += sizes[index];
+  }
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (mapping)
+    ::munmap(mapping, length);
+  if (!temporary.empty())
+    ::unlink(temporary.c_str());
+}
+
+void SafetensorsWriter::commit() {
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    failOn(path, "cannot write");
+  temporary.clear();
+}
+
+} // namespace plumb

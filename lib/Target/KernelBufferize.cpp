@@ -1,0 +1,116 @@
+#include "plumb/Target/KernelBufferize.h"
+
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
+#include "mlir/Dialect/Bufferization/Transforms/Passes.h"
+#include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace plumb::kernels {
+
+static constexpr StringLiteral kInOut = "plumb.inout", kResult = "plumb.result";
+
+/// The result written in place into an argument, if it is in-out.
+static std::optional<int64_t> resultOfArgument(func::FuncOp function, unsigned argument) {
+  if (!function.getArgAttr(argument, kInOut))
+    return std::nullopt;
+  auto result = function.getArgAttrOfType<IntegerAttr>(argument, kResult);
+  return result ? result.getValue().getSExtValue() : -1;
+}
+
+static LogicalResult verifyType(func::FuncOp function, Type type, const Twine &what) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return function.emitError() << what << " of a kernel must be a ranked tensor of static shape, not " << type;
+  Type element = tensor.getElementType();
+  if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() > 64 ||
+      (!element.isInteger(1) && element.getIntOrFloatBitWidth() % 8 != 0))
+    return function.emitError() << what << " of a kernel has elements of type " << element
+                                << "; bools, and integers and floats of 8 to 64 bits can be passed";
+  return success();
+}
+
+LogicalResult verifyKernelSignature(func::FuncOp function) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitError("a kernel must have one block; use structured control flow");
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+    if (failed(verifyType(function, type, "argument " + Twine(i))))
+      return failure();
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+    if (failed(verifyType(function, type, "result " + Twine(i))))
+      return failure();
+  SmallVector<int64_t> argumentOf(function.getNumResults(), -1);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto result = resultOfArgument(function, i);
+    if (!result)
+      continue;
+    if (*result < 0 || *result >= function.getNumResults())
+      return function.emitError() << "argument " << i << " is in-out, but its plumb.result names none of the "
+                                  << function.getNumResults() << " results";
+    if (function.getArgumentTypes()[i] != function.getResultTypes()[*result])
+      return function.emitError() << "result " << *result << " of type " << function.getResultTypes()[*result]
+                                  << " cannot be written into argument " << i << " of type "
+                                  << function.getArgumentTypes()[i];
+    if (argumentOf[*result] >= 0)
+      return function.emitError() << "result " << *result << " is tied to arguments " << argumentOf[*result]
+                                  << " and " << i << "; tie it to one";
+    argumentOf[*result] = i;
+  }
+  return success();
+}
+
+/// Every result is materialised in its destination at the end, after all reads of in-out arguments.
+static void addDestinations(func::FuncOp function) {
+  auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  OpBuilder builder(terminator);
+  SmallVector<Value> destinations(function.getNumResults());
+  unsigned inputs = function.getNumArguments();
+  for (unsigned i = 0; i < inputs; ++i) {
+    auto result = resultOfArgument(function, i);
+    if (result)
+      destinations[*result] = function.getArgument(i);
+    function.setArgAttrs(i, builder.getDictionaryAttr(builder.getNamedAttr(
+                                bufferization::BufferizationDialect::kWritableAttrName,
+                                builder.getBoolAttr(result.has_value()))));
+  }
+  for (Value &destination : destinations) {
+    if (destination)
+      continue;
+    unsigned last = function.getNumArguments();
+    Type type = function.getResultTypes()[&destination - destinations.begin()];
+    (void)function.insertArgument(last, type, builder.getDictionaryAttr({}), function.getLoc());
+    destination = function.getArgument(last);
+  }
+  for (auto [operand, destination] : llvm::zip_equal(terminator->getOpOperands(), destinations))
+    operand.set(bufferization::MaterializeInDestinationOp::create(builder, terminator.getLoc(), destination.getType(),
+                                                                  operand.get(), destination)
+                    .getResult());
+}
+
+LogicalResult bufferizeKernel(func::FuncOp function) {
+  addDestinations(function);
+  auto module = function->getParentOfType<ModuleOp>();
+  PassManager pm(module.getContext());
+  pm.addPass(bufferization::createEmptyTensorEliminationPass());
+  bufferization::OneShotBufferizePassOptions options;
+  options.bufferizeFunctionBoundaries = true;
+  options.functionBoundaryTypeConversion = bufferization::LayoutMapOption::IdentityLayoutMap;
+  pm.addPass(bufferization::createOneShotBufferizePass(options));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  if (failed(pm.run(module)))
+    return failure();
+
+  // The results are the destinations now.
+  auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  terminator->setOperands({});
+  function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), {}));
+  function.removeResAttrsAttr();
+  return success();
+}
+
+} // namespace plumb::kernels

@@ -1,0 +1,178 @@
+//===- ApplyInputAndLossRules.cpp - Layouts of inputs, and the loss ---------===//
+
+#include "ApplySpec.h"
+#include "plumb/Dialect/NN/NN.h"
+#include "plumb/Support/Suggest.h"
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+/// The dim that a placement shards, normalised, or an error.
+static FailureOr<int64_t> normalizedDim(Operation *rule, int64_t dim, RankedTensorType type, StringRef name) {
+  int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
+  if (normalized >= 0 && normalized < type.getRank())
+    return normalized;
+  return emitError(rule->getLoc()) << "shard(" << dim << ") names a dim that the input \"" << name << "\" of type "
+                                   << type << " does not have";
+}
+
+/// The axes that shard an input, in the order in which they apply: the mesh's, then `microbatch` innermost.
+static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule) {
+  auto type = cast<RankedTensorType>(input.getResult().getType());
+  auto mesh = findOp<MeshOp>(module);
+  auto layout = LayoutAttr::replicated(FlatSymbolRefAttr::get(mesh), type.getRank());
+  bool replicated = (rule && rule.getPlacements().empty()) || type.getRank() == 0;
+
+  SmallVector<StringRef> axes(mesh.getAxes().getAsValueRange<StringAttr>());
+  axes.push_back(kMicrobatchAxis);
+  for (StringRef axis : axes) {
+    Placement placement;
+    if (!replicated && (axis == "dp" || axis == kMicrobatchAxis))
+      placement.shardDim = 0;
+    if (rule)
+      if (auto text = rule.getPlacements().getAs<StringAttr>(axis)) {
+        FailureOr<Placement> stated = parsePlacement(rule, text);
+        if (failed(stated))
+          return failure();
+        placement = *stated;
+      }
+    if (!placement.shardDim)
+      continue;
+    FailureOr<int64_t> dim = normalizedDim(rule ? rule.getOperation() : input, *placement.shardDim, type, input.getName());
+    if (failed(dim))
+      return failure();
+    layout = shardDim(module, layout, *dim, axis);
+  }
+  for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
+    int64_t parts = 1;
+    std::string text;
+    for (AxisRefAttr axis : sharding.getAxes()) {
+      parts *= getAxisSize(module, axis);
+      text += (text.empty() ? "" : " x ") + axis.getName().str() + " = " + std::to_string(getAxisSize(module, axis));
+    }
+    if (type.getDimSize(dim) % parts)
+      return emitError(rule ? rule.getLoc() : findOp<PipelineOp>(module).getLoc())
+             << "input \"" << input.getName() << "\" has " << type.getDimSize(dim) << " rows in dim " << dim
+             << ", which " << text << " (" << parts << " parts) does not divide; change the batch, the mesh or the microbatches";
+  }
+  setLayouts(input, {layout});
+  return success();
+}
+
+LogicalResult plumb::applyInputRules(ModuleOp module, ProgramOp program) {
+  auto mesh = findOp<MeshOp>(module);
+  llvm::StringMap<InputRuleOp> rules;
+  for (InputRuleOp rule : module.getOps<InputRuleOp>()) {
+    rules[rule.getName()] = rule;
+    for (NamedAttribute placement : rule.getPlacements()) {
+      StringRef axis = placement.getName();
+      if (axis == findOp<PipelineOp>(module).getAxis())
+        return emitError(rule.getLoc()) << "the pipeline axis \"" << axis << "\" cannot shard an input";
+      if (axis != kMicrobatchAxis && !mesh.findAxis(axis)) {
+        std::vector<std::string> names;
+        for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
+          names.push_back(name.str());
+        return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\"" << didYouMean(axis.str(), names);
+      }
+    }
+  }
+  std::vector<std::string> names;
+  for (InputOp input : program.getBody().getOps<InputOp>()) {
+    names.push_back(input.getName().str());
+    auto found = rules.find(input.getName());
+    if (failed(shardInput(module, input, found == rules.end() ? InputRuleOp() : found->second)))
+      return failure();
+    rules.erase(input.getName());
+  }
+  for (InputRuleOp rule : llvm::make_early_inc_range(module.getOps<InputRuleOp>())) {
+    if (rules.contains(rule.getName()))
+      return emitError(rule.getLoc()) << "the model has no input \"" << rule.getName() << "\""
+                                      << didYouMean(rule.getName().str(), names);
+    rule.erase();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Loss
+//===----------------------------------------------------------------------===//
+
+/// The output that the rule names, or an error. Without a rule, the output named "loss" if there is one.
+static FailureOr<OutputOp> findLossOutput(LossRuleOp rule, ProgramOp program) {
+  std::vector<std::string> names;
+  for (OutputOp output : program.getBody().getOps<OutputOp>()) {
+    names.push_back(output.getName().str());
+    if (rule ? (rule.getOutput() ? *rule.getOutput() == output.getIndex() : rule.getName() == output.getName())
+             : output.getName() == "loss")
+      return output;
+  }
+  if (!rule)
+    return OutputOp();
+  if (rule.getOutput())
+    return emitError(rule.getLoc()) << "the loss is output " << static_cast<int64_t>(*rule.getOutput())
+                                    << ", the model has " << names.size() << " outputs";
+  return emitError(rule.getLoc()) << "the model has no output \"" << rule.getName().value_or("") << "\""
+                                  << didYouMean(rule.getName().value_or("").str(), names);
+}
+
+/// Builds the reduction of a value to a scalar: sums only, a mean is a sum times one over the global count.
+static FailureOr<Value> buildReduction(OpBuilder &builder, LossRuleOp rule, Value value) {
+  StringRef reduce = *rule.getReduce();
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!type.getElementType().isFloat())
+    return emitError(rule.getLoc()) << "the loss cannot be reduced from " << type << ", which is not floating-point";
+  Location loc = rule.getLoc();
+  if (reduce == "mean_square")
+    value = nn::MulOp::create(builder, loc, value, value);
+  else if (reduce != "mean" && reduce != "sum")
+    return emitError(loc) << "unknown reduction \"" << reduce << "\"; expected \"mean_square\", \"mean\" or \"sum\"";
+  if (type.getRank() > 0) {
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    value = nn::SumOp::create(builder, loc, value, builder.getDenseI64ArrayAttr(dims), UnitAttr());
+  }
+  if (reduce != "sum" && type.getNumElements() > 0)
+    value = nn::ScaleOp::create(builder, loc, value, builder.getF64FloatAttr(1.0 / type.getNumElements()));
+  return value;
+}
+
+LogicalResult plumb::applyLossRule(ModuleOp module, ProgramOp program) {
+  auto rules = llvm::to_vector(module.getOps<LossRuleOp>());
+  if (rules.size() > 1) {
+    InFlightDiagnostic diagnostic = emitError(rules[1].getLoc()) << "there can be only one loss";
+    diagnostic.attachNote(rules[0].getLoc()) << "the other one";
+    return diagnostic;
+  }
+  LossRuleOp rule = rules.empty() ? LossRuleOp() : rules.front();
+  FailureOr<OutputOp> output = findLossOutput(rule, program);
+  if (failed(output))
+    return failure();
+  if (!*output)
+    return success();
+
+  Value value = output->getValue();
+  Operation *producer = value.getDefiningOp();
+  OpBuilder builder(module.getContext());
+  // Right behind the producer, so that a marker at the end of the model does not make the loss a stage of its own.
+  builder.setInsertionPointAfter(producer);
+  ProvenanceScope scope(builder, producer, Phase::Forward);
+  if (rule && rule.getReduce()) {
+    FailureOr<Value> reduced = buildReduction(builder, rule, value);
+    if (failed(reduced))
+      return failure();
+    value = *reduced;
+  }
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getRank() != 0 || !type.getElementType().isFloat())
+    return emitError(rule ? rule.getLoc() : output->getLoc())
+           << "the loss must be a floating-point scalar, output " << static_cast<int64_t>(output->getIndex())
+           << " has the type " << type << "; add \"reduce\": \"mean\", \"sum\" or \"mean_square\"";
+  LossOp::create(builder, rule ? rule.getLoc() : output->getLoc(), value);
+  if (rule)
+    rule.erase();
+  return success();
+}

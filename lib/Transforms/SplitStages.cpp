@@ -1,0 +1,140 @@
+//===- SplitStages.cpp - Cuts the program into pipeline stages -------------===//
+
+#include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/NN/NN.h"
+#include "plumb/Transforms/Passes.h"
+#include "plumb/Transforms/Utils.h"
+#include <set>
+
+using namespace mlir;
+
+namespace plumb {
+#define GEN_PASS_DEF_SPLITSTAGES
+#include "plumb/Transforms/Passes.h.inc"
+} // namespace plumb
+
+using namespace plumb;
+
+namespace {
+
+struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto program = findOp<ProgramOp>(module);
+    auto pipeline = findOp<PipelineOp>(module);
+    if (!program || !pipeline) {
+      emitError(module.getLoc()) << "split-stages needs a 'plumb.program' and a 'plumb.pipeline'";
+      return signalPassFailure();
+    }
+    Block &body = *program.getBody().begin();
+    eraseDeadCode(body);
+    if (getPipelineSize(module) == 1)
+      return useOneStage(body, pipeline);
+    int64_t stages = cutAtMarkers(body);
+    if (failed(checkStageCount(pipeline, stages)))
+      return signalPassFailure();
+    placePortableOps(body);
+  }
+
+  static void eraseDeadCode(Block &body) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+      if (op.use_empty() && (isa<LoadOp>(op) || isa<nn::TensorOpInterface>(op)))
+        op.erase();
+  }
+
+  void useOneStage(Block &body, PipelineOp pipeline) {
+    bool ignored = false;
+    for (PipeSplitOp marker : llvm::make_early_inc_range(body.getOps<PipeSplitOp>())) {
+      marker.erase();
+      ignored = true;
+    }
+    if (ignored)
+      emitRemark(pipeline.getLoc()) << "the pipeline axis \"" << pipeline.getAxis()
+                                    << "\" has one rank: split points are ignored";
+    for (Operation &op : body)
+      setStage(&op, 0);
+    pipeline.setStagesPerRank(1);
+  }
+
+  /// Numbers the stages of computing ops and erases the markers, with a warning for those that delimit nothing.
+  /// Returns the number of stages.
+  static int64_t cutAtMarkers(Block &body) {
+    int64_t stage = 0;
+    Operation *pending = nullptr; // a marker that still waits for an op behind it
+    bool computed = false;        // whether the present stage has an op
+    SmallVector<PipeSplitOp> markers;
+    for (Operation &op : body) {
+      if (auto marker = dyn_cast<PipeSplitOp>(op)) {
+        markers.push_back(marker);
+        if (pending)
+          emitWarning(marker.getLoc()) << describe(marker) << ": this marker repeats the one before it and is dropped";
+        else if (!computed)
+          emitWarning(marker.getLoc()) << describe(marker)
+                                       << ": this marker stands before everything and is dropped";
+        else
+          pending = &op;
+        continue;
+      }
+      if (isa<nn::TensorOpInterface>(op)) {
+        stage += pending ? 1 : 0;
+        pending = nullptr;
+        computed = true;
+      }
+      setStage(&op, stage);
+    }
+    if (pending)
+      emitWarning(pending->getLoc()) << describe(pending) << ": this marker stands after everything and is dropped";
+    // What only names a value belongs where the value is made.
+    for (Operation &op : body)
+      if (isa<OutputOp, LossOp>(op))
+        setStage(&op, getStage(op.getOperand(0).getDefiningOp()));
+    for (PipeSplitOp marker : markers)
+      marker.erase();
+    return stage + 1;
+  }
+
+  LogicalResult checkStageCount(PipelineOp pipeline, int64_t stages) {
+    int64_t ranks = getPipelineSize(getOperation());
+    int64_t perRank = pipeline.getStagesPerRank() ? static_cast<int64_t>(*pipeline.getStagesPerRank())
+                                                  : (stages + ranks - 1) / ranks;
+    if (stages < ranks || stages > ranks * perRank)
+      return emitError(pipeline.getLoc())
+             << "the model has " << stages << " stages, the pipeline axis \"" << pipeline.getAxis() << "\" has "
+             << ranks << " ranks of " << perRank << " stages each; " << (stages < ranks ? "add split points" : "raise \"stages_per_rank\"")
+             << " or change the axis";
+    pipeline.setStagesPerRank(perRank);
+    return success();
+  }
+
+  /// Inputs, parameter loads and what is computed from loads and constants alone stand in every stage that reads
+  /// them, so that they are never sent. Readers come first in the walk: a clone makes its operands' readers known.
+  static void placePortableOps(Block &body) {
+    llvm::DenseSet<Operation *> portable;
+    for (Operation &op : body)
+      if (isa<InputOp, LoadOp>(op) ||
+          (isa<nn::TensorOpInterface>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
+             return portable.contains(operand.getDefiningOp()) && !isa<InputOp>(operand.getDefiningOp());
+           })))
+        portable.insert(&op);
+
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
+      if (!portable.contains(&op) || op.use_empty())
+        continue;
+      std::set<int64_t> stages;
+      for (Operation *user : op.getUsers())
+        stages.insert(getStage(user));
+      setStage(&op, *stages.begin());
+      for (int64_t stage : llvm::drop_begin(stages)) {
+        // Beside the original: it dominates all readers, and the block keeps its order.
+        OpBuilder builder(op.getContext());
+        builder.setInsertionPoint(&op);
+        Operation *clone = builder.clone(op);
+        setStage(clone, stage);
+        portable.insert(clone);
+        op.replaceUsesWithIf(clone, [&](OpOperand &use) { return getStage(use.getOwner()) == stage; });
+      }
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,184 @@
+//===- Steps.cpp - What each pipeline coordinate launches, in order ----------===//
+
+#include "plumb/Transforms/Steps.h"
+#include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+using schedule::ActionKind;
+
+std::string Part::getName() const {
+  auto to = [&](StringRef name) { return (name + Twine(peer)).str(); };
+  switch (kind) {
+  case PartKind::Prologue:
+    return "prologue";
+  case PartKind::Begin:
+    return "begin";
+  case PartKind::RecvForward:
+    return to("recv_forward_from_");
+  case PartKind::Forward:
+    return "forward";
+  case PartKind::SendForward:
+    return to("send_forward_to_");
+  case PartKind::RecvBackward:
+    return to("recv_backward_from_");
+  case PartKind::BackwardInput:
+    return "backward_input";
+  case PartKind::SendBackward:
+    return to("send_backward_to_");
+  case PartKind::BackwardWeight:
+    return "backward_weight";
+  case PartKind::Update:
+    return "update";
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+static PartKind getPhasePart(Phase phase) {
+  switch (phase) {
+  case Phase::Prologue:
+    return PartKind::Prologue;
+  case Phase::Begin:
+    return PartKind::Begin;
+  case Phase::Forward:
+    return PartKind::Forward;
+  case Phase::BackwardInput:
+    return PartKind::BackwardInput;
+  case Phase::BackwardWeight:
+    return PartKind::BackwardWeight;
+  case Phase::Update:
+    return PartKind::Update;
+  }
+  llvm_unreachable("all phases are listed");
+}
+
+Part plumb::getPart(Operation *op) {
+  Phase phase = getPhase(op);
+  bool forward = phase == Phase::Forward;
+  if (auto send = dyn_cast<ccl::SendOp>(op))
+    return {forward ? PartKind::SendForward : PartKind::SendBackward, static_cast<int64_t>(send.getPeer())};
+  if (auto recv = dyn_cast<ccl::RecvOp>(op))
+    return {forward ? PartKind::RecvForward : PartKind::RecvBackward, static_cast<int64_t>(recv.getPeer())};
+  return {getPhasePart(phase)};
+}
+
+std::string plumb::describe(const Step &step) {
+  std::string text = "stage " + std::to_string(step.stage);
+  if (step.microbatch >= 0)
+    text += ", microbatch " + std::to_string(step.microbatch);
+  return text + ", " + step.part.getName();
+}
+
+FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
+  Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, false};
+  auto stages = llvm::to_vector(module.getOps<StageOp>());
+  pipeline.stages.resize(stages.size());
+  for (StageOp stage : stages) {
+    if (stage.getIndex() >= stages.size() || pipeline.stages[stage.getIndex()])
+      return stage.emitError("stages are to be numbered 0 to ") << stages.size() - 1 << ", each number once; this is "
+                                                                << stage.getIndex();
+    pipeline.stages[stage.getIndex()] = stage;
+    for (Operation &op : stage.getBody().front())
+      pipeline.training |= getPhase(&op) == Phase::BackwardInput || getPhase(&op) == Phase::BackwardWeight;
+  }
+  if (static_cast<int64_t>(stages.size()) < pipeline.coordinates)
+    return module.emitError("the pipeline axis has ") << pipeline.coordinates << " coordinates, but there are only "
+                                                      << stages.size() << " stages";
+  return pipeline;
+}
+
+SmallVector<int64_t> Pipeline::stagesOf(int64_t coordinate) const {
+  SmallVector<int64_t> result;
+  for (int64_t stage = 0; stage < static_cast<int64_t>(stages.size()); ++stage)
+    if (coordinateOf(stage) == coordinate)
+      result.push_back(stage);
+  return result;
+}
+
+FailureOr<schedule::Schedule> plumb::readSchedule(const Pipeline &pipeline) {
+  ModuleOp module = pipeline.module;
+  auto op = findOp<ScheduleOp>(module);
+  if (!op)
+    return module.emitError("there is no plumb.schedule; run the pass schedule first");
+  if (static_cast<int64_t>(op.getActions().size()) != pipeline.coordinates)
+    return op.emitError("holds ") << op.getActions().size() << " action lists for " << pipeline.coordinates
+                                  << " pipeline coordinates";
+  schedule::Schedule result;
+  for (auto [rank, row] : llvm::enumerate(op.getActions().getAsValueRange<StringAttr>())) {
+    std::vector<schedule::Action> &actions = result.rows.emplace_back();
+    SmallVector<StringRef> cells;
+    row.split(cells, ',');
+    for (auto [position, cell] : llvm::enumerate(cells)) {
+      auto action = schedule::parseAction(std::string_view(cell.data(), cell.size()));
+      if (!action)
+        return op.emitError("coordinate ") << rank << ", action " << position << ": "
+                                           << action.diagnostic().message;
+      if (action->isSharding())
+        return op.emitError("coordinate ") << rank << ", action " << position << ": " << cell
+                                           << " moves storage shards, which stages do not have";
+      if (action->stage >= static_cast<int64_t>(pipeline.stages.size()) || action->microbatch >= pipeline.microbatches)
+        return op.emitError("coordinate ") << rank << ", action " << position << ": " << cell << " is out of range: there are "
+                                           << pipeline.stages.size() << " stages and " << pipeline.microbatches
+                                           << " microbatches";
+      if (!action->isIdle())
+        actions.push_back(*action);
+    }
+  }
+  return result;
+}
+
+static void appendSteps(const schedule::Action &action, SmallVectorImpl<Step> &steps) {
+  auto add = [&](PartKind kind, int64_t peer = -1) {
+    steps.push_back({action.stage, {kind, peer}, action.microbatch});
+  };
+  switch (action.kind) {
+  case ActionKind::Forward:
+    return add(PartKind::Forward);
+  case ActionKind::Backward:
+    add(PartKind::BackwardInput);
+    return add(PartKind::BackwardWeight);
+  case ActionKind::InputGrad:
+    return add(PartKind::BackwardInput);
+  case ActionKind::WeightGrad:
+    return add(PartKind::BackwardWeight);
+  case ActionKind::SendForward:
+    return add(PartKind::SendForward, action.peer);
+  case ActionKind::RecvForward:
+    return add(PartKind::RecvForward, action.peer);
+  case ActionKind::SendBackward:
+    return add(PartKind::SendBackward, action.peer);
+  case ActionKind::RecvBackward:
+    return add(PartKind::RecvBackward, action.peer);
+  case ActionKind::Overlap:
+    appendSteps(action.first(), steps);
+    return appendSteps(action.second(), steps);
+  case ActionKind::Idle:
+  case ActionKind::Unshard:
+  case ActionKind::Reshard:
+  case ActionKind::ReduceGrad:
+    return;
+  }
+}
+
+SmallVector<Step> plumb::getSteps(ArrayRef<schedule::Action> actions) {
+  SmallVector<Step> steps;
+  for (const schedule::Action &action : actions)
+    appendSteps(action, steps);
+  return steps;
+}
+
+SmallVector<Step> plumb::getWholeStep(const Pipeline &pipeline, int64_t coordinate,
+                                      ArrayRef<schedule::Action> actions) {
+  SmallVector<Step> steps;
+  SmallVector<int64_t> stages = pipeline.stagesOf(coordinate);
+  for (int64_t stage : stages)
+    for (int64_t m = 0; m < pipeline.microbatches; ++m)
+      steps.push_back({stage, {PartKind::Prologue}, m});
+  for (int64_t stage : stages)
+    steps.push_back({stage, {PartKind::Begin}, -1});
+  steps.append(getSteps(actions));
+  for (int64_t stage : stages)
+    steps.push_back({stage, {PartKind::Update}, -1});
+  return steps;
+}

@@ -1,0 +1,63 @@
+//===- Utils.cpp - What several passes need ---------------------------------===//
+
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+
+int64_t plumb::getPipelineSize(ModuleOp module) {
+  auto mesh = findOp<MeshOp>(module);
+  auto pipeline = findOp<PipelineOp>(module);
+  return mesh && pipeline ? mesh.getAxisSize(pipeline.getAxis()) : 1;
+}
+
+int64_t plumb::getMicrobatches(ModuleOp module) {
+  auto pipeline = findOp<PipelineOp>(module);
+  return pipeline ? static_cast<int64_t>(pipeline.getMicrobatches()) : 1;
+}
+
+int64_t plumb::getAxisSize(ModuleOp module, AxisRefAttr axis) {
+  if (!axis.isWhole())
+    return axis.getSize();
+  if (axis.getName() == kMicrobatchAxis)
+    return getMicrobatches(module);
+  auto mesh = findOp<MeshOp>(module);
+  return mesh ? mesh.getAxisSize(axis.getName()) : 1;
+}
+
+RankedTensorType plumb::getLocalType(ModuleOp module, RankedTensorType global, LayoutAttr layout) {
+  SmallVector<int64_t> shape(global.getShape());
+  for (auto [size, dim] : llvm::zip(shape, layout.getDims()))
+    for (AxisRefAttr axis : dim.getAxes())
+      size /= getAxisSize(module, axis);
+  return RankedTensorType::get(shape, global.getElementType());
+}
+
+ProvenanceScope::ProvenanceScope(OpBuilder &builder, Operation *origin, Phase phase)
+    : builder(builder), previous(builder.getListener()), origin(origin), phase(phase) {
+  builder.setListener(this);
+}
+
+ProvenanceScope::~ProvenanceScope() { builder.setListener(previous); }
+
+void ProvenanceScope::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
+  for (StringRef name : {kModuleAttr, kSourceAttr, kStageAttr})
+    if (Attribute value = origin->getAttr(name))
+      op->setAttr(name, value);
+  setPhase(op, phase);
+}
+
+bool plumb::isInModule(StringRef path, StringRef module) {
+  // A path component may carry the number of the call: compare component by component.
+  while (!module.empty()) {
+    if (path.empty())
+      return false;
+    auto [pathHead, pathRest] = path.split('.');
+    auto [moduleHead, moduleRest] = module.split('.');
+    if (pathHead.split('@').first != moduleHead)
+      return false;
+    path = pathRest;
+    module = moduleRest;
+  }
+  return true;
+}

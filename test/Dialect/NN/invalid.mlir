@@ -1,0 +1,311 @@
+// RUN: plumb-opt %s -split-input-file -verify-diagnostics
+
+func.func @einsum_without_arrow(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) {
+  // expected-error @below {{'nn.einsum' op equation "ij,jk" is not of the form "lhs,rhs->result"}}
+  %0 = nn.einsum "ij,jk"(%a, %b) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_letter_count(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) {
+  // expected-error @below {{equation gives the left operand 1 letters, "i", but it has 2 dims: 'tensor<2x3xf32>'}}
+  %0 = nn.einsum "i,jk->ik"(%a, %b) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_upper_case(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) {
+  // expected-error @below {{equation names a dim of the right operand 'K'; dims are lower-case letters}}
+  %0 = nn.einsum "ij,jK->iK"(%a, %b) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_repeated_letter(%a: tensor<3x3xf32>, %b: tensor<3x4xf32>) {
+  // expected-error @below {{equation names letter 'i' twice in the left operand}}
+  %0 = nn.einsum "ii,ik->ik"(%a, %b) : (tensor<3x3xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_unknown_result_letter(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) {
+  // expected-error @below {{letter 'z' of the result is in neither operand}}
+  %0 = nn.einsum "ij,jk->iz"(%a, %b) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_sizes(%a: tensor<2x3xf32>, %b: tensor<5x4xf32>) {
+  // expected-error @below {{letter 'j' has size 3 in the left operand but 5 in the right}}
+  %0 = nn.einsum "ij,jk->ik"(%a, %b) : (tensor<2x3xf32>, tensor<5x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_result_type(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) {
+  // expected-error @below {{result 0 is 'tensor<4x2xf32>' but follows from the operands as 'tensor<2x4xf32>'}}
+  %0 = nn.einsum "ij,jk->ik"(%a, %b) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic(%a: tensor<?xf32>) {
+  // expected-error @below {{'nn.relu' op operand #0 must be statically shaped tensor of floating-point values, but got 'tensor<?xf32>'}}
+  %0 = nn.relu %a : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @sum_range(%a: tensor<2x3xf32>) {
+  // expected-error @below {{dim 2 is out of range for rank 2}}
+  %0 = nn.sum %a dims [2] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @sum_order(%a: tensor<2x3xf32>) {
+  // expected-error @below {{dims [1, 0] are not sorted and distinct}}
+  %0 = nn.sum %a dims [1, 0] : (tensor<2x3xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @softmax_causal_rank(%a: tensor<3xf32>) {
+  // expected-error @below {{needs at least 2 dims (query, key), but the operand is 'tensor<3xf32>'}}
+  %0 = nn.softmax %a causal : (tensor<3xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @softmax_backward_types(%a: tensor<3xf32>, %b: tensor<4xf32>) {
+  // expected-error @below {{operand 1 is 'tensor<4xf32>' but operand 0 is 'tensor<3xf32>'}}
+  %0 = nn.softmax_backward %a, %b : (tensor<3xf32>, tensor<4xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @normalize_count(%a: tensor<2x3xf32>) {
+  // expected-error @below {{count 3 is not between 1 and the operand's rank 2}}
+  %0, %1 = nn.normalize %a count 3 eps 1.0e-5 : (tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @normalize_eps(%a: tensor<2x3xf32>) {
+  // expected-error @below {{eps -1.000000e+00 : f64 is not a non-negative number}}
+  %0, %1 = nn.normalize %a count 1 eps -1.0 : (tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @normalize_backward_rstd(%a: tensor<2x3xf32>, %r: tensor<3xf32>) {
+  // expected-error @below {{rstd of type 'tensor<3xf32>' has not the leading dims of the cotangent of type 'tensor<2x3xf32>'}}
+  %0 = nn.normalize_backward %a, %a, %r : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @no_broadcast(%a: tensor<2x3xf32>, %b: tensor<4xf32>) {
+  // expected-error @below {{dim 0 of operand 1 has size 4, which does not broadcast against 3}}
+  %0 = nn.add %a, %b : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @element_types(%a: tensor<2xf32>, %b: tensor<2xf64>) {
+  // expected-error @below {{operand 1 has element type 'f64' but operand 0 has 'f32'}}
+  %0 = nn.mul %a, %b : (tensor<2xf32>, tensor<2xf64>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @integer_division(%a: tensor<2xi64>) {
+  // expected-error @below {{operand #0 must be statically shaped tensor of floating-point values}}
+  %0 = nn.div %a, %a : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @sgd_types(%a: tensor<2xf32>, %b: tensor<1xf32>) {
+  // expected-error @below {{requires all operands to have the same type}}
+  %0 = nn.sgd %a, %b rate 0.1 : (tensor<2xf32>, tensor<1xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @view_count(%a: tensor<2x3xf32>) {
+  // expected-error @below {{operand has 6 elements but the result has 8}}
+  %0 = nn.view %a : (tensor<2x3xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @view_element_type(%a: tensor<2x3xf32>) {
+  // expected-error @below {{cannot change element type 'f32' to 'i32'}}
+  %0 = nn.view %a : (tensor<2x3xf32>) -> tensor<6xi32>
+  return
+}
+
+// -----
+
+func.func @transpose_permutation(%a: tensor<2x3xf32>) {
+  // expected-error @below {{[0, 0] is not a permutation of the 2 dims of 'tensor<2x3xf32>'}}
+  %0 = nn.transpose %a [0, 0] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @transpose_out_of_range(%a: tensor<2x3xf32>) {
+  // expected-error @below {{[0, 7] is not a permutation of the 2 dims of 'tensor<2x3xf32>'}}
+  %0 = nn.transpose %a [0, 7] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_size(%a: tensor<2x3xf32>) {
+  // expected-error @below {{cannot broadcast dim 0 of size 2 to size 4; only dims of size 1 repeat}}
+  %0 = nn.broadcast %a : (tensor<2x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_rank(%a: tensor<2x3xf32>) {
+  // expected-error @below {{cannot broadcast rank 2 to rank 1}}
+  %0 = nn.broadcast %a : (tensor<2x3xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @split_sum(%a: tensor<6xf32>) {
+  // expected-error @below {{pieces join to 'tensor<5xf32>' but the operand is 'tensor<6xf32>'}}
+  %0:2 = nn.split %a dim 0 : (tensor<6xf32>) -> (tensor<2xf32>, tensor<3xf32>)
+  return
+}
+
+// -----
+
+func.func @split_nothing(%a: tensor<6xf32>) {
+  // expected-error @below {{needs at least one piece}}
+  nn.split %a dim 0 : (tensor<6xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @split_other_dims(%a: tensor<6x2xf32>) {
+  // expected-error @below {{piece 1 of type 'tensor<3x1xf32>' does not fit piece 0 of type 'tensor<3x2xf32>': they may differ only in dim 0}}
+  %0:2 = nn.split %a dim 0 : (tensor<6x2xf32>) -> (tensor<3x2xf32>, tensor<3x1xf32>)
+  return
+}
+
+// -----
+
+func.func @cat_dim(%a: tensor<2x3xf32>) {
+  // expected-error @below {{dim -1 is out of range for rank 2}}
+  %0 = nn.cat %a dim -1 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @cat_rank(%a: tensor<2x3xf32>, %b: tensor<3xf32>) {
+  // expected-error @below {{operand 1 of type 'tensor<3xf32>' does not fit operand 0 of type 'tensor<2x3xf32>'}}
+  %0 = nn.cat %a, %b dim 0 : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @cat_nothing() {
+  // expected-error @below {{needs at least one operand}}
+  %0 = "nn.cat"() <{dim = 0 : i64}> : () -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @fill_fraction() {
+  // expected-error @below {{value 1.500000e+00 : f64 is not a number of type 'i64'}}
+  %0 = nn.fill 1.5 : tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @fill_bool() {
+  // expected-error @below {{value 2.000000e+00 : f64 is not a number of type 'i1'}}
+  %0 = nn.fill 2.0 : tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @iota_rank() {
+  // expected-error @below {{result must have one dim, but is 'tensor<2x2xi64>'}}
+  %0 = nn.iota start 0 step 1 : tensor<2x2xi64>
+  return
+}
+
+// -----
+
+func.func @embedding_table(%t: tensor<4xf32>, %i: tensor<3xi64>) {
+  // expected-error @below {{table must have two dims and at least one row, but is 'tensor<4xf32>'}}
+  %0 = nn.embedding %t, %i : (tensor<4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_backward_cotangent(%c: tensor<3x5xf32>, %i: tensor<3xi64>) {
+  // expected-error @below {{cotangent of type 'tensor<3x5xf32>' must have shape [3, 6], that of the indices and a row}}
+  %0 = nn.embedding_backward %c, %i : (tensor<3x5xf32>, tensor<3xi64>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @cross_entropy_targets(%l: tensor<3x5xf32>, %t: tensor<5xi64>) {
+  // expected-error @below {{targets of type 'tensor<5xi64>' must have shape [3], that of the rows of the logits}}
+  %0, %1 = nn.cross_entropy %l, %t ignore -100 : (tensor<3x5xf32>, tensor<5xi64>) -> (tensor<3xf32>, tensor<3xf32>)
+  return
+}
+
+// -----
+
+func.func @cross_entropy_backward_lse(%c: tensor<3xf32>, %l: tensor<3x5xf32>, %t: tensor<3xi64>, %s: tensor<3x1xf32>) {
+  // expected-error @below {{lse of type 'tensor<3x1xf32>' must have shape [3], that of the rows of the logits}}
+  %0 = nn.cross_entropy_backward %c, %l, %t, %s ignore -100 : (tensor<3xf32>, tensor<3x5xf32>, tensor<3xi64>, tensor<3x1xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @is_valid_shape(%t: tensor<3xi64>) {
+  // expected-error @below {{result of type 'tensor<4xf32>' must have shape [3], that of the targets}}
+  %0 = nn.is_valid %t ignore -100 : (tensor<3xi64>) -> tensor<4xf32>
+  return
+}

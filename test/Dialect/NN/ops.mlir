@@ -1,0 +1,104 @@
+// RUN: plumb-opt %s | plumb-opt | FileCheck %s
+// RUN: plumb-opt %s -mlir-print-op-generic | plumb-opt | FileCheck %s
+
+// CHECK-LABEL: func @contraction
+func.func @contraction(%x: tensor<8x32x64xf32>, %w: tensor<192x64xf32>, %s: tensor<8x4x32x32xf32>) {
+  // CHECK: nn.einsum "bti,oi->bto"(%{{.*}}, %{{.*}}) : (tensor<8x32x64xf32>, tensor<192x64xf32>) -> tensor<8x32x192xf32>
+  %y = nn.einsum "bti,oi->bto"(%x, %w) : (tensor<8x32x64xf32>, tensor<192x64xf32>) -> tensor<8x32x192xf32>
+  // CHECK: nn.einsum "a,->"({{.*}}) : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
+  %v = nn.fill 1.0 : tensor<3xf64>
+  %c = nn.fill 1.0 : tensor<f64>
+  %d = nn.einsum "a,->"(%v, %c) : (tensor<3xf64>, tensor<f64>) -> tensor<f64>
+  // CHECK: nn.sum %{{.*}} dims [0, 1] : (tensor<8x32x64xf32>) -> tensor<64xf32>
+  %0 = nn.sum %x dims [0, 1] : (tensor<8x32x64xf32>) -> tensor<64xf32>
+  // CHECK: nn.sum %{{.*}} dims [2] keepdim : (tensor<8x32x64xf32>) -> tensor<8x32x1xf32>
+  %1 = nn.sum %x dims [2] keepdim : (tensor<8x32x64xf32>) -> tensor<8x32x1xf32>
+  // CHECK: nn.sum %{{.*}} dims [] : (tensor<8x32x64xf32>) -> tensor<8x32x64xf32>
+  %2 = nn.sum %x dims [] : (tensor<8x32x64xf32>) -> tensor<8x32x64xf32>
+  // CHECK: %[[P:.*]] = nn.softmax %{{.*}} causal : (tensor<8x4x32x32xf32>) -> tensor<8x4x32x32xf32>
+  %p = nn.softmax %s causal : (tensor<8x4x32x32xf32>) -> tensor<8x4x32x32xf32>
+  // CHECK: nn.softmax %{{[^ ]*}} : (tensor<8x32x64xf32>) -> tensor<8x32x64xf32>
+  %q = nn.softmax %x : (tensor<8x32x64xf32>) -> tensor<8x32x64xf32>
+  // CHECK: nn.softmax_backward %{{.*}}, %[[P]] : (tensor<8x4x32x32xf32>, tensor<8x4x32x32xf32>) -> tensor<8x4x32x32xf32>
+  %3 = nn.softmax_backward %s, %p : (tensor<8x4x32x32xf32>, tensor<8x4x32x32xf32>) -> tensor<8x4x32x32xf32>
+  // CHECK: %[[N:.*]], %[[R:.*]] = nn.normalize %{{.*}} count 1 eps 1.000000e-05 : (tensor<8x32x64xf32>) -> (tensor<8x32x64xf32>, tensor<8x32xf32>)
+  %n, %r = nn.normalize %x count 1 eps 1.0e-5 : (tensor<8x32x64xf32>) -> (tensor<8x32x64xf32>, tensor<8x32xf32>)
+  // CHECK: nn.normalize_backward %{{.*}}, %[[N]], %[[R]] : (tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x32xf32>) -> tensor<8x32x64xf32>
+  %4 = nn.normalize_backward %x, %n, %r : (tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x32xf32>) -> tensor<8x32x64xf32>
+  return
+}
+
+// CHECK-LABEL: func @elementwise
+func.func @elementwise(%a: tensor<3x1x5xf32>, %b: tensor<4x1xf32>, %f: tensor<2x3xf64>, %i: tensor<4xi64>) {
+  // CHECK: nn.add %{{.*}}, %{{.*}} : (tensor<3x1x5xf32>, tensor<4x1xf32>) -> tensor<3x4x5xf32>
+  %0 = nn.add %a, %b : (tensor<3x1x5xf32>, tensor<4x1xf32>) -> tensor<3x4x5xf32>
+  // CHECK: nn.sub {{.*}} : (tensor<4x1xf32>, tensor<3x1x5xf32>) -> tensor<3x4x5xf32>
+  %1 = nn.sub %b, %a : (tensor<4x1xf32>, tensor<3x1x5xf32>) -> tensor<3x4x5xf32>
+  // CHECK: nn.mul {{.*}} : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %2 = nn.mul %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  // CHECK: nn.div {{.*}} : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  %3 = nn.div %f, %f : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.scale %{{.*}} by 0.33333333333333331 : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  %4 = nn.scale %f by 0.33333333333333331 : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.scale %{{.*}} by -2.500000e+00 :
+  %5 = nn.scale %f by -2.5 : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.scale %{{.*}} by 0xFFF0000000000000 :
+  %6 = nn.scale %f by 0xFFF0000000000000 : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.relu {{.*}} : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  %7 = nn.relu %f : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.relu_backward %{{.*}}, %{{.*}} : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  %8 = nn.relu_backward %f, %7 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.tanh
+  %9 = nn.tanh %f : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.tanh_backward
+  %10 = nn.tanh_backward %f, %9 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.gelu %{{[^ ]*}} : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  %11 = nn.gelu %f : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.gelu %{{[^ ]*}} tanh : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  %12 = nn.gelu %f tanh : (tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.gelu_backward %{{.*}}, %{{[^ ]*}} tanh : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  %13 = nn.gelu_backward %f, %f tanh : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.sgd %{{.*}}, %{{.*}} rate 1.000000e-01 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  %14 = nn.sgd %f, %f rate 1.0e-1 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  return
+}
+
+// CHECK-LABEL: func @shape
+func.func @shape(%x: tensor<8x32x64xf32>, %q: tensor<8x96xf32>, %e: tensor<0x4xi1>) {
+  // CHECK: nn.view {{.*}} : (tensor<8x32x64xf32>) -> tensor<8x32x4x16xf32>
+  %0 = nn.view %x : (tensor<8x32x64xf32>) -> tensor<8x32x4x16xf32>
+  // CHECK: nn.view {{.*}} : (tensor<0x4xi1>) -> tensor<2x0xi1>
+  %1 = nn.view %e : (tensor<0x4xi1>) -> tensor<2x0xi1>
+  // CHECK: nn.transpose {{.*}} [0, 2, 1, 3] : (tensor<8x32x4x16xf32>) -> tensor<8x4x32x16xf32>
+  %2 = nn.transpose %0 [0, 2, 1, 3] : (tensor<8x32x4x16xf32>) -> tensor<8x4x32x16xf32>
+  // CHECK: nn.broadcast {{.*}} : (tensor<8x96xf32>) -> tensor<3x8x96xf32>
+  %3 = nn.broadcast %q : (tensor<8x96xf32>) -> tensor<3x8x96xf32>
+  // CHECK: %[[S:.*]]:3 = nn.split %{{.*}} dim 1 : (tensor<8x96xf32>) -> (tensor<8x32xf32>, tensor<8x60xf32>, tensor<8x4xf32>)
+  %4:3 = nn.split %q dim 1 : (tensor<8x96xf32>) -> (tensor<8x32xf32>, tensor<8x60xf32>, tensor<8x4xf32>)
+  // CHECK: nn.cat %[[S]]#0, %[[S]]#1 dim 1 : (tensor<8x32xf32>, tensor<8x60xf32>) -> tensor<8x92xf32>
+  %5 = nn.cat %4#0, %4#1 dim 1 : (tensor<8x32xf32>, tensor<8x60xf32>) -> tensor<8x92xf32>
+  // CHECK: nn.fill 0x7FF8000000000000 : tensor<2xbf16>
+  %6 = nn.fill 0x7FF8000000000000 : tensor<2xbf16>
+  // CHECK: nn.fill -7.000000e+00 : tensor<i32>
+  %7 = nn.fill -7.0 : tensor<i32>
+  // CHECK: nn.fill 1.000000e+00 : tensor<3xi1>
+  %8 = nn.fill 1.0 : tensor<3xi1>
+  // CHECK: nn.iota start -3 step 2 : tensor<5xi64>
+  %9 = nn.iota start -3 step 2 : tensor<5xi64>
+  return
+}
+
+// CHECK-LABEL: func @index
+func.func @index(%table: tensor<256x64xf32>, %ids: tensor<8x32xi64>, %e: tensor<8x32x64xf32>, %t: tensor<8x32xi32>) {
+  // CHECK: nn.embedding {{.*}} : (tensor<256x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+  %0 = nn.embedding %table, %ids : (tensor<256x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+  // CHECK: nn.embedding_backward {{.*}} : (tensor<8x32x64xf32>, tensor<8x32xi64>) -> tensor<256x64xf32>
+  %1 = nn.embedding_backward %e, %ids : (tensor<8x32x64xf32>, tensor<8x32xi64>) -> tensor<256x64xf32>
+  // CHECK: %[[LOSSES:.*]], %[[LSE:.*]] = nn.cross_entropy %{{.*}}, %{{.*}} ignore -100 : (tensor<8x32x64xf32>, tensor<8x32xi32>) -> (tensor<8x32xf32>, tensor<8x32xf32>)
+  %losses, %lse = nn.cross_entropy %e, %t ignore -100 : (tensor<8x32x64xf32>, tensor<8x32xi32>) -> (tensor<8x32xf32>, tensor<8x32xf32>)
+  // CHECK: nn.cross_entropy_backward %[[LOSSES]], %{{.*}}, %{{.*}}, %[[LSE]] ignore -100 :
+  %2 = nn.cross_entropy_backward %losses, %e, %t, %lse ignore -100 : (tensor<8x32xf32>, tensor<8x32x64xf32>, tensor<8x32xi32>, tensor<8x32xf32>) -> tensor<8x32x64xf32>
+  // CHECK: nn.is_valid %{{.*}} ignore -100 : (tensor<8x32xi32>) -> tensor<8x32xf32>
+  %3 = nn.is_valid %t ignore -100 : (tensor<8x32xi32>) -> tensor<8x32xf32>
+  return
+}

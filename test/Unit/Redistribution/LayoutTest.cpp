@@ -1,0 +1,3 @@
+#include "plumb/Redistribution/LayoutText.h"
+#include <gtest/gtest.h>
+TEST(Layout, X) {}

@@ -1,0 +1,163 @@
+//===- LayoutTest.cpp - Slices and communicators against brute force -----------===//
+
+#include "plumb/Runtime/Layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+using namespace plumb;
+
+namespace {
+
+const Axis kMesh[] = {{"pp", 2}, {"dp", 3}, {"tp", 2}};
+const std::size_t kArenas[] = {0, 0};
+
+Program program(std::int64_t microbatches) {
+  return {.name = "test",
+          .mesh = kMesh,
+          .pipelineAxis = 0,
+          .microbatches = microbatches,
+          .communicators = {},
+          .parameters = {},
+          .gradients = {},
+          .inputs = {},
+          .outputs = {},
+          .loss = nullptr,
+          .arenaBytes = kArenas,
+          .streams = 0,
+          .events = 0,
+          .step = nullptr};
+}
+
+/// The global rows of one dimension, by the definition: cut a list of rows again and again.
+std::vector<std::int64_t> rows(const Program &program, const Dim &dim, const std::vector<std::int64_t> &coordinates,
+                               std::int64_t microbatch) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t block = 0; block < dim.blocks; ++block) {
+    std::vector<std::int64_t> mine(static_cast<std::size_t>(dim.size / dim.blocks));
+    std::iota(mine.begin(), mine.end(), block * (dim.size / dim.blocks));
+    for (int axis : dim.axes) {
+      if (axis < 0)
+        break;
+      bool inTime = axis == 3;
+      auto n = static_cast<std::size_t>(inTime ? program.microbatches : kMesh[axis].size);
+      auto r = static_cast<std::size_t>(inTime ? microbatch : coordinates[static_cast<std::size_t>(axis)]);
+      std::size_t per = (mine.size() + n - 1) / n;
+      std::size_t begin = std::min(mine.size(), per * r), end = std::min(mine.size(), per * (r + 1));
+      mine = {mine.begin() + static_cast<std::ptrdiff_t>(begin), mine.begin() + static_cast<std::ptrdiff_t>(end)};
+    }
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  return all;
+}
+
+/// Byte offsets, in the global tensor, of the elements of a local slice in row-major order.
+std::vector<std::size_t> elements(const Program &program, const Tensor &tensor,
+                                  const std::vector<std::int64_t> &coordinates, std::int64_t microbatch) {
+  std::vector<std::size_t> result{0};
+  for (int i = 0; i < tensor.rank; ++i) {
+    std::vector<std::size_t> next;
+    for (std::size_t prefix : result)
+      for (std::int64_t row : rows(program, tensor.dims[i], coordinates, microbatch))
+        next.push_back(prefix * static_cast<std::size_t>(tensor.dims[i].size) + static_cast<std::size_t>(row));
+    result = std::move(next);
+  }
+  for (std::size_t &element : result)
+    element *= sizeOf(tensor.dtype);
+  return result;
+}
+
+Tensor randomTensor(std::mt19937 &engine) {
+  auto draw = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(engine); };
+  Tensor tensor{"t", static_cast<DType>(draw(0, 7)), static_cast<std::int8_t>(draw(0, 4)), {}, {}};
+  std::vector<std::int8_t> axes{0, 1, 2, 3};
+  std::ranges::shuffle(axes, engine);
+  for (int i = 0; i < tensor.rank; ++i) {
+    Dim &dim = tensor.dims[i];
+    dim.blocks = draw(0, 3) ? 1 : draw(1, 3);
+    dim.size = dim.blocks * draw(0, 9);
+    for (int k = 0; k < 3 && !axes.empty() && draw(0, 1); ++k) {
+      dim.axes[k] = axes.back();
+      axes.pop_back();
+    }
+  }
+  return tensor;
+}
+
+TEST(Slices, AgreeWithBruteForce) {
+  std::mt19937 engine(7);
+  for (int round = 0; round < 400; ++round) {
+    Program program = ::program(1 + round % 4);
+    Tensor tensor = randomTensor(engine);
+    std::size_t size = sizeOf(tensor.dtype), bytes = size;
+    for (std::int64_t extent : shapeOf(tensor))
+      bytes *= static_cast<std::size_t>(extent);
+    std::vector<std::byte> global(bytes), rebuilt(bytes);
+    for (std::byte &byte : global)
+      byte = static_cast<std::byte>(engine());
+    for (int rank = 0; rank < rankCount(program); ++rank)
+      for (std::int64_t m = 0; m < program.microbatches; ++m) {
+        std::vector<std::int64_t> coordinates = coordinatesOf(program, rank);
+        Slice slice(program, tensor, coordinates, m);
+        std::vector<std::size_t> expected = elements(program, tensor, coordinates, m);
+        ASSERT_EQ(slice.bytes(), expected.size() * size);
+        ASSERT_EQ(slice.shape().size(), static_cast<std::size_t>(tensor.rank));
+        std::vector<std::byte> local(slice.bytes());
+        slice.gather(global.data(), local.data());
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          ASSERT_EQ(std::memcmp(&local[i * size], &global[expected[i]], size), 0);
+        slice.scatter(local.data(), rebuilt.data());
+        EXPECT_TRUE(slice.equals(local.data(), global.data()));
+        if (!local.empty()) {
+          local.back() ^= std::byte{1};
+          EXPECT_FALSE(slice.equals(local.data(), global.data()));
+        }
+      }
+    ASSERT_EQ(rebuilt, global);
+  }
+}
+
+TEST(Slices, ReplicasCompareEqual) {
+  Program program = ::program(1);
+  Tensor tensor{"t", DType::F32, 2, {{7, 1, {1}}, {6, 3, {2}}}, {}};
+  // Zero-initialised axes after the first would name axis 0.
+  for (Dim &dim : tensor.dims)
+    std::fill(dim.axes + 1, dim.axes + 6, std::int8_t(-1));
+  auto slice = [&](int rank) { return Slice(program, tensor, coordinatesOf(program, rank), 0); };
+  EXPECT_EQ(slice(0), slice(6));
+  EXPECT_EQ(slice(5), slice(11));
+  EXPECT_NE(slice(0), slice(1));
+  EXPECT_NE(slice(0), slice(2));
+}
+
+TEST(Ranks, AreNumberedRowMajor) {
+  Program program = ::program(1);
+  EXPECT_EQ(rankCount(program), 12);
+  EXPECT_EQ(coordinatesOf(program, 7), (std::vector<std::int64_t>{1, 0, 1}));
+  EXPECT_EQ(pipelineOf(program, coordinatesOf(program, 7)), 1);
+}
+
+TEST(Communicators, DifferOnlyInTheirAxes) {
+  Program program = ::program(1);
+  Communicator dp{"dp", 0b010, {}}, both{"dp+tp", 0b110, {}}, none{"self", 0, {}};
+  EXPECT_EQ(membersOf(program, dp, 9), (std::vector<int>{7, 9, 11}));
+  EXPECT_EQ(membersOf(program, both, 8), (std::vector<int>{6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(membersOf(program, none, 4), (std::vector<int>{4}));
+}
+
+TEST(Communicators, FollowThePipelineList) {
+  Program program = ::program(1);
+  const int backwards[] = {1, 0}, last[] = {1};
+  EXPECT_EQ(membersOf(program, {"edge", 0, backwards}, 3), (std::vector<int>{9, 3}));
+  EXPECT_EQ(membersOf(program, {"edge", 0b100, backwards}, 3), (std::vector<int>{8, 9, 2, 3}));
+  // The list governs the pipeline axis even where its bit is set.
+  EXPECT_EQ(membersOf(program, {"edge", 0b001, last}, 9), (std::vector<int>{9}));
+  EXPECT_TRUE(membersOf(program, {"edge", 0, last}, 3).empty());
+  EXPECT_EQ(membersOf(program, {"pp", 0b001, {}}, 3), (std::vector<int>{3, 9}));
+}
+
+} // namespace

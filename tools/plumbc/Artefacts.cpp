@@ -1,0 +1,89 @@
+//===- Artefacts.cpp - The files that a compilation leaves -------------------===//
+
+#include "Artefacts.h"
+#include "plumb/Target/PlanFile.h"
+#include "plumb/Target/Program.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace plumb;
+
+bool plumb::writeFile(const std::string &path, std::string_view content, Diagnostics &diagnostics) {
+  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    file.write(content.data(), static_cast<std::streamsize>(content.size()));
+    file.close();
+    if (!file) {
+      diagnostics.error(Place{path}, "cannot be written: " + std::generic_category().message(errno));
+      std::remove(temporary.c_str());
+      return false;
+    }
+  }
+  std::error_code error;
+  std::filesystem::rename(temporary, path, error);
+  if (error)
+    diagnostics.error(Place{path}, "cannot be written: " + error.message());
+  return !error;
+}
+
+std::vector<std::string> plumb::kernelObjects(mlir::ModuleOp module) {
+  std::vector<std::string> paths;
+  llvm::StringSet<> seen;
+  for (func::FuncOp kernel : module.getOps<func::FuncOp>())
+    if (auto object = kernel->getAttrOfType<StringAttr>("plumb.object"))
+      if (seen.insert(object).second)
+        paths.push_back(object.str());
+  return paths;
+}
+
+static std::optional<std::string> readFile(const std::string &path, Diagnostics &diagnostics) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(file)), {});
+  if (file)
+    return content;
+  diagnostics.error(Place{path}, "cannot be read");
+  return std::nullopt;
+}
+
+bool plumb::writeArtefacts(mlir::ModuleOp module, const std::string &folder, const Emission &emission,
+                           Diagnostics &diagnostics) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    diagnostics.error(Place{folder}, "cannot be made: " + error.message());
+    return false;
+  }
+  auto write = [&](const char *name, auto emit) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    return succeeded(emit(stream)) && writeFile(folder + "/" + name, text, diagnostics);
+  };
+  if (emission.contains("plan") && !write("plan.json", [&](llvm::raw_ostream &os) { return emitPlanFile(module, os); }))
+    return false;
+  if (emission.contains("program") &&
+      !write("program.cpp", [&](llvm::raw_ostream &os) { return emitProgram(module, os); }))
+    return false;
+  if (emission.contains("mlir") && !write("plan.mlir", [&](llvm::raw_ostream &os) {
+        module.print(os);
+        os << "\n";
+        return success();
+      }))
+    return false;
+  if (!emission.contains("kernels"))
+    return true;
+  std::filesystem::create_directories(folder + "/kernels", error);
+  for (const std::string &object : kernelObjects(module)) {
+    std::optional<std::string> content = readFile(object, diagnostics);
+    std::string target = folder + "/kernels/" + std::filesystem::path(object).filename().string();
+    if (!content || !writeFile(target, *content, diagnostics))
+      return false;
+  }
+  return true;
+}

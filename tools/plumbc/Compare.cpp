@@ -1,0 +1,80 @@
+//===- Compare.cpp - Compares a split run with the unsplit model -------------===//
+
+#include "Compare.h"
+#include "plumb/Runtime/Safetensors.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iomanip>
+#include <vector>
+
+using namespace plumb;
+
+namespace {
+
+/// The elements of a tensor as doubles.
+std::vector<double> values(const TensorView &tensor) {
+  std::vector<double> result;
+  auto convert = [&]<typename T>(T) {
+    for (size_t offset = 0; offset + sizeof(T) <= tensor.data.size(); offset += sizeof(T)) {
+      T element;
+      std::memcpy(&element, tensor.data.data() + offset, sizeof(T));
+      result.push_back(static_cast<double>(element));
+    }
+  };
+  if (tensor.dtype == "F32")
+    convert(float());
+  else if (tensor.dtype == "F64")
+    convert(double());
+  else if (tensor.dtype == "I64")
+    convert(int64_t());
+  else if (tensor.dtype == "I32")
+    convert(int32_t());
+  else if (tensor.dtype == "BF16")
+    for (size_t offset = 0; offset + 2 <= tensor.data.size(); offset += 2) {
+      uint16_t bits;
+      std::memcpy(&bits, tensor.data.data() + offset, 2);
+      result.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
+    }
+  else
+    convert(uint8_t());
+  return result;
+}
+
+} // namespace
+
+bool plumb::compareRuns(const std::string &result, const std::string &reference, std::ostream &os) {
+  SafetensorsFile actual(result), expected(reference);
+  bool equal = true;
+  size_t width = 0;
+  for (const auto &[name, tensor] : expected.tensors())
+    width = std::max(width, name.size());
+  os << std::left << std::setw(static_cast<int>(width)) << "tensor" << "  largest difference    largest value\n";
+  for (const auto &[name, tensor] : expected.tensors()) {
+    const TensorView *other = actual.find(name);
+    os << std::left << std::setw(static_cast<int>(width)) << name << "  ";
+    if (!other || other->shape != tensor.shape || other->dtype != tensor.dtype) {
+      os << (other ? "has another shape or type" : "is missing") << "\n";
+      equal = false;
+      continue;
+    }
+    std::vector<double> a = values(*other), b = values(tensor);
+    double difference = 0, magnitude = 0;
+    bool finite = true;
+    for (size_t index = 0; index < b.size(); ++index) {
+      finite &= std::isfinite(a[index]) == std::isfinite(b[index]);
+      if (!std::isfinite(a[index]) || !std::isfinite(b[index]))
+        continue;
+      difference = std::max(difference, std::abs(a[index] - b[index]));
+      magnitude = std::max(magnitude, std::abs(b[index]));
+    }
+    bool good = finite && difference <= kTolerance * std::max(1.0, magnitude);
+    os << std::scientific << std::setprecision(2) << std::right << std::setw(18) << difference << std::setw(17)
+       << magnitude << (good ? "" : "  DIFFERS") << "\n";
+    equal &= good;
+  }
+  os << (equal ? "equal" : "different") << ": " << expected.tensors().size() << " tensors, tolerance " << std::defaultfloat
+     << kTolerance << " of max(1, largest value)\n";
+  return equal;
+}

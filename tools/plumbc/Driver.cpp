@@ -1,0 +1,142 @@
+//===- Driver.cpp - From files to a compiled module --------------------------===//
+
+#include "Driver.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Dialect/Registration.h"
+#include "plumb/Import/ImportModel.h"
+#include "plumb/Transforms/Passes.h"
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace plumb;
+
+Driver::Driver() {
+  DialectRegistry registry;
+  registerDialects(registry);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  context->getDiagEngine().registerHandler([this](mlir::Diagnostic &diagnostic) { return collect(diagnostic); });
+}
+
+Driver::~Driver() = default;
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+bool Driver::loadModel(const std::string &path) {
+  std::optional<Source> source = Source::open(path, reported);
+  if (!source)
+    return false;
+  name = path == "-" ? "model" : std::filesystem::path(path).stem().string();
+  std::string_view text = source->text();
+  if (pt2::Pt2Archive::looksLikeArchive(text)) {
+    model = path == "-" ? pt2::Pt2Archive::read(path, std::string(text), reported)
+                        : pt2::Pt2Archive::open(path, reported);
+    return model != nullptr;
+  }
+  size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && (text.substr(first, 2) == "//" || std::isalpha(text[first]) || text[first] == '#' || text[first] == '"')) {
+    modelText = text;
+    return true;
+  }
+  reported.error(Place{path}, "this is neither a torch.export archive (.pt2) nor MLIR text; save the model with "
+                              "torch.export.save");
+  return false;
+}
+
+bool Driver::loadPlan(const std::string &path) {
+  std::optional<Source> source = Source::open(path, reported);
+  if (!source)
+    return false;
+  plan = spec::parsePlanSpec(std::make_shared<const Source>(std::move(*source)), reported);
+  return plan.has_value();
+}
+
+void Driver::usePlanOfOneRank() {
+  for (spec::MeshAxis &axis : plan->mesh)
+    axis.size.value = 1;
+  plan->pipeline.microbatches.value = 1;
+  plan->pipeline.stagesPerRank.reset();
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+OwningOpRef<mlir::ModuleOp> Driver::import() {
+  OwningOpRef<mlir::ModuleOp> module;
+  if (model)
+    module = importModel(model->program(), *model, name, *context, reported);
+  else
+    module = parseSourceString<mlir::ModuleOp>(modelText, ParserConfig(context.get()), name + ".mlir");
+  if (!module || (plan && failed(importPlan(*plan, *module, reported))))
+    return {};
+  return module;
+}
+
+OwningOpRef<mlir::ModuleOp> Driver::compile(const CompileOptions &options) {
+  OwningOpRef<mlir::ModuleOp> module = import();
+  if (!module)
+    return {};
+  PassManager manager(context.get());
+  buildCompilePipeline(manager, {options.cpu, options.kernels});
+  if (failed(manager.run(*module))) {
+    if (!reported.hasErrors())
+      reported.error(Place{name}, "a pass failed without saying why; this is a bug in plumbc");
+    return {};
+  }
+  return module;
+}
+
+//===----------------------------------------------------------------------===//
+// Diagnostics
+//===----------------------------------------------------------------------===//
+
+Place Driver::placeOf(Location location) const {
+  auto position = location->findInstanceOf<FileLineColLoc>();
+  if (!position)
+    return {};
+  std::string file = position.getFilename().str();
+  if (!plan || file != plan->source->name())
+    return Place{file, position.getLine(), position.getColumn()};
+  // The source knows offsets; find that of the line.
+  std::string_view text = plan->source->text();
+  size_t offset = 0;
+  for (unsigned line = 1; line < position.getLine() && offset != std::string_view::npos; ++line)
+    offset = text.find('\n', offset) + 1;
+  offset += position.getColumn() ? position.getColumn() - 1 : 0;
+  return plan->source->place({offset, offset + 1});
+}
+
+LogicalResult Driver::collect(mlir::Diagnostic &diagnostic) {
+  plumb::Diagnostic converted;
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    converted.severity = Severity::Error;
+    break;
+  case DiagnosticSeverity::Warning:
+    converted.severity = Severity::Warning;
+    break;
+  default:
+    converted.severity = Severity::Note;
+  }
+  converted.place = placeOf(diagnostic.getLocation());
+  converted.message = diagnostic.str();
+  for (mlir::Diagnostic &note : diagnostic.getNotes())
+    converted.note(placeOf(note.getLocation()), note.str());
+  reported.add(std::move(converted));
+  return success();
+}
+
+bool Driver::report() {
+  Diagnostics fresh;
+  for (; printed < reported.all().size(); ++printed)
+    fresh.add(reported.all()[printed]);
+  fresh.print(std::cerr, isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
+  return reported.hasErrors();
+}

@@ -1,0 +1,73 @@
+//===- Driver.h - From files to a compiled module ---------------*- C++ -*-===//
+//
+// What the subcommands share: reading model and plan, running the chain of passes, and printing what went wrong with
+// the line that it is about.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PLUMB_TOOLS_PLUMBC_DRIVER_H
+#define PLUMB_TOOLS_PLUMBC_DRIVER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "plumb/Import/PlanSpec.h"
+#include "plumb/Import/Pt2Archive.h"
+#include "plumb/Support/Diagnostic.h"
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace plumb {
+
+/// Exit codes of the command line; scripts depend on them.
+enum ExitCode { kSuccess = 0, kRejected = 1, kUsage = 2, kCheckFailed = 3, kInternalError = 70 };
+
+/// A compilation: owns the context, the model and what was said about them.
+class Driver {
+public:
+  Driver();
+  ~Driver();
+
+  /// Reads a model, told apart by content: a torch.export archive, or MLIR text. `-` is standard input.
+  bool loadModel(const std::string &path);
+  bool loadPlan(const std::string &path);
+
+  /// The plan with all axes of size 1 and one microbatch: the unsplit model.
+  void usePlanOfOneRank();
+
+  struct CompileOptions {
+    std::string cpu = "native";
+    /// Whether the kernels are compiled to objects.
+    bool kernels = true;
+  };
+
+  /// Runs the whole chain on the loaded model and plan.
+  mlir::OwningOpRef<mlir::ModuleOp> compile(const CompileOptions &options);
+
+  /// The model with its plan, before the first pass.
+  mlir::OwningOpRef<mlir::ModuleOp> import();
+
+  /// Null for a model that is MLIR text.
+  const pt2::Pt2Archive *archive() const { return model.get(); }
+  const std::string &modelName() const { return name; }
+  Diagnostics &diagnostics() { return reported; }
+
+  /// Prints to standard error what was reported since the last call; answers whether an error was among all.
+  bool report();
+
+private:
+  mlir::LogicalResult collect(mlir::Diagnostic &diagnostic);
+  Place placeOf(mlir::Location location) const;
+
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::unique_ptr<pt2::Pt2Archive> model;
+  std::string modelText; ///< A model that is MLIR text.
+  std::string name;
+  std::optional<spec::PlanSpec> plan;
+  Diagnostics reported;
+  size_t printed = 0;
+};
+
+} // namespace plumb
+
+#endif // PLUMB_TOOLS_PLUMBC_DRIVER_H
