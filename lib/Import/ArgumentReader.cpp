@@ -207,7 +207,8 @@ constexpr std::pair<std::string_view, Reader> kReaders[] = {
     {"as_none", [](const Cursor &) -> Argument::Data { return None{}; }},
     {"as_tensor", [](const Cursor &c) -> Argument::Data { return readTensor(c); }},
     {"as_tensors", [](const Cursor &c) -> Argument::Data { return readList(c, readTensor); }},
-    {"as_optional_tensors", [](const Cursor &c) -> Argument::Data { return readList(c, readOptionalTensor); }},
+    {"as_optional_tensors",
+     [](const Cursor &c) -> Argument::Data { return readList(c, readOptionalTensor); }},
     {"as_optional_tensor",
      [](const Cursor &c) -> Argument::Data {
        std::optional<TensorRef> tensor = readOptionalTensor(c);
@@ -219,26 +220,34 @@ constexpr std::pair<std::string_view, Reader> kReaders[] = {
      }},
     {"as_int", [](const Cursor &c) -> Argument::Data { return c.integer(); }},
     {"as_ints",
-     [](const Cursor &c) -> Argument::Data { return readList(c, [](const Cursor &e) { return e.integer(); }); }},
+     [](const Cursor &c) -> Argument::Data {
+       return readList(c, [](const Cursor &e) { return e.integer(); });
+     }},
     {"as_int_lists",
      [](const Cursor &c) -> Argument::Data {
-       return readList(
-           c, [](const Cursor &inner) { return readList(inner, [](const Cursor &e) { return e.integer(); }); });
+       return readList(c, [](const Cursor &inner) {
+         return readList(inner, [](const Cursor &e) { return e.integer(); });
+       });
      }},
     {"as_float", [](const Cursor &c) -> Argument::Data { return readFloat(c); }},
     {"as_floats", [](const Cursor &c) -> Argument::Data { return readList(c, readFloat); }},
     {"as_bool", [](const Cursor &c) -> Argument::Data { return c.boolean(); }},
     {"as_bools",
-     [](const Cursor &c) -> Argument::Data { return readList(c, [](const Cursor &e) { return e.boolean(); }); }},
+     [](const Cursor &c) -> Argument::Data {
+       return readList(c, [](const Cursor &e) { return e.boolean(); });
+     }},
     {"as_string", [](const Cursor &c) -> Argument::Data { return c.string(); }},
     {"as_strings",
-     [](const Cursor &c) -> Argument::Data { return readList(c, [](const Cursor &e) { return e.string(); }); }},
+     [](const Cursor &c) -> Argument::Data {
+       return readList(c, [](const Cursor &e) { return e.string(); });
+     }},
     {"as_complex", [](const Cursor &c) -> Argument::Data { return readComplex(c); }},
     {"as_sym_int", [](const Cursor &c) { return plainOrSymbolic(readSymInt(c)); }},
     {"as_sym_ints", [](const Cursor &c) { return plainOrSymbolic(readList(c, readSymInt)); }},
     {"as_sym_bool",
      [](const Cursor &c) {
-       return readSymbol<SymBool>(c, "as_bool", [](const Cursor &b) -> Argument::Data { return b.boolean(); });
+       return readSymbol<SymBool>(c, "as_bool",
+                                  [](const Cursor &b) -> Argument::Data { return b.boolean(); });
      }},
     {"as_sym_bools",
      [](const Cursor &c) {
@@ -247,7 +256,8 @@ constexpr std::pair<std::string_view, Reader> kReaders[] = {
      }},
     {"as_sym_float",
      [](const Cursor &c) {
-       return readSymbol<SymFloat>(c, "as_float", [](const Cursor &f) -> Argument::Data { return readFloat(f); });
+       return readSymbol<SymFloat>(c, "as_float",
+                                   [](const Cursor &f) -> Argument::Data { return readFloat(f); });
      }},
     {"as_sym_floats",
      [](const Cursor &c) {
@@ -255,11 +265,14 @@ constexpr std::pair<std::string_view, Reader> kReaders[] = {
                                             [](const Cursor &f) -> Argument::Data { return readFloat(f); });
      }},
     {"as_scalar_type", [](const Cursor &c) -> Argument::Data { return readDType(c); }},
-    {"as_memory_format", [](const Cursor &c) -> Argument::Data { return readEnum(c, MemoryFormat::Preserve); }},
+    {"as_memory_format",
+     [](const Cursor &c) -> Argument::Data { return readEnum(c, MemoryFormat::Preserve); }},
     {"as_layout", [](const Cursor &c) -> Argument::Data { return readEnum(c, MemoryLayout::Strided); }},
     {"as_device", [](const Cursor &c) -> Argument::Data { return readDevice(c); }},
     {"as_custom_obj",
-     [](const Cursor &c) -> Argument::Data { return CustomObject{c["name"].string(), c["class_fqn"].string()}; }},
+     [](const Cursor &c) -> Argument::Data {
+       return CustomObject{c["name"].string(), c["class_fqn"].string()};
+     }},
     {"as_operator", [](const Cursor &c) -> Argument::Data { return Operator{c.string()}; }},
     {"as_graph", [](const Cursor &c) -> Argument::Data { return readSubgraph(c); }},
     {"as_string_to_argument", [](const Cursor &c) -> Argument::Data { return readNamedArguments(c); }},
@@ -269,11 +282,15 @@ struct KindName {
   const char *operator()(const None &) const { return "None"; }
   const char *operator()(const TensorRef &) const { return "a tensor"; }
   const char *operator()(const Tensors &) const { return "a list of tensors"; }
-  const char *operator()(const std::vector<std::optional<TensorRef>> &) const { return "a list of optional tensors"; }
+  const char *operator()(const std::vector<std::optional<TensorRef>> &) const {
+    return "a list of optional tensors";
+  }
   const char *operator()(const std::vector<Tensors> &) const { return "a list of lists of tensors"; }
   const char *operator()(int64_t) const { return "an integer"; }
   const char *operator()(const std::vector<int64_t> &) const { return "a list of integers"; }
-  const char *operator()(const std::vector<std::vector<int64_t>> &) const { return "a list of lists of integers"; }
+  const char *operator()(const std::vector<std::vector<int64_t>> &) const {
+    return "a list of lists of integers";
+  }
   const char *operator()(double) const { return "a float"; }
   const char *operator()(const std::vector<double> &) const { return "a list of floats"; }
   const char *operator()(bool) const { return "a bool"; }

@@ -80,7 +80,8 @@ static InputSpec readInputSpec(const Cursor &cursor) {
     return {InputKind::Parameter, tensorOf(spec), spec["parameter_name"].string()};
   if (*tag == "buffer") {
     std::optional<Cursor> persistent = spec.find("persistent");
-    return {InputKind::Buffer, tensorOf(spec), spec["buffer_name"].string(), !persistent || persistent->boolean()};
+    return {InputKind::Buffer, tensorOf(spec), spec["buffer_name"].string(),
+            !persistent || persistent->boolean()};
   }
   if (*tag == "tensor_constant")
     return {InputKind::TensorConstant, tensorOf(spec), spec["tensor_constant_name"].string()};
@@ -184,7 +185,8 @@ static void readModules(const Cursor &graphModule, ExportedProgram &program) {
 // Program
 //===--------------------------------------------------------------------===//
 
-/// Every tensor that is mentioned must be described and defined before use, so that importers need not check it.
+/// Every tensor that is mentioned must be described and defined before use, so that importers need not check
+/// it.
 static void checkReferences(const Graph &graph, const Cursor &cursor) {
   std::unordered_set<std::string_view> defined;
   auto define = [&](const Argument &argument, const Cursor &where) {
@@ -217,7 +219,8 @@ static void checkReferences(const Graph &graph, const Cursor &cursor) {
 
 /// Specs stand in the order of the graph's inputs or outputs, and name the same values.
 template <typename Spec>
-static void checkSpecs(const std::vector<Spec> &specs, const std::vector<Argument> &values, const Cursor &cursor) {
+static void checkSpecs(const std::vector<Spec> &specs, const std::vector<Argument> &values,
+                       const Cursor &cursor) {
   if (specs.size() != values.size())
     cursor.fail("there are " + std::to_string(specs.size()) + " specs, but the graph has " +
                 std::to_string(values.size()) + " values");
@@ -253,8 +256,8 @@ static void readVersions(const Cursor &root, ExportedProgram &program, Diagnosti
                  ", but Plumb reads version 8; export it again with PyTorch 2.9 or newer");
   if (minor > kNewestSchemaMinor)
     diagnostics.warning(root.document().place(version.value().range),
-                        "this program was written with version " + found + " of torch.export's schema" + writer +
-                            ", but Plumb knows it up to 8.20; what is new in it is ignored");
+                        "this program was written with version " + found + " of torch.export's schema" +
+                            writer + ", but Plumb knows it up to 8.20; what is new in it is ignored");
   program.schemaMinor = static_cast<unsigned>(std::clamp<int64_t>(minor, 0, INT32_MAX));
 }
 
@@ -277,7 +280,8 @@ static ExportedProgram readProgram(const Cursor &root, Diagnostics &diagnostics)
   return program;
 }
 
-std::optional<ExportedProgram> parseExportedProgram(const json::Document &document, Diagnostics &diagnostics) {
+std::optional<ExportedProgram> parseExportedProgram(const json::Document &document,
+                                                    Diagnostics &diagnostics) {
   try {
     return readProgram(Cursor(document), diagnostics);
   } catch (const json::Malformed &malformed) {

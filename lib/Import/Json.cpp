@@ -51,7 +51,9 @@ static std::string escapedForPointer(std::string_view key) {
 }
 
 std::string Document::pointer(Range range) const {
-  auto covers = [&](const Value &value) { return value.range.begin <= range.begin && range.end <= value.range.end; };
+  auto covers = [&](const Value &value) {
+    return value.range.begin <= range.begin && range.end <= value.range.end;
+  };
   std::string result;
   const Value *value = &root;
   while (true) {
@@ -63,7 +65,8 @@ std::string Document::pointer(Range range) const {
         child = &*found;
       }
     } else if (const Object *object = value->asObject()) {
-      auto found = std::find_if(object->begin(), object->end(), [&](const Member &m) { return covers(m.value); });
+      auto found =
+          std::find_if(object->begin(), object->end(), [&](const Member &m) { return covers(m.value); });
       if (found != object->end()) {
         result += "/" + escapedForPointer(found->key);
         child = &found->value;
@@ -77,8 +80,8 @@ std::string Document::pointer(Range range) const {
 
 namespace {
 
-/// Receives the events of nlohmann's parser. They carry no positions, but between two tokens there are only blanks,
-/// commas and colons, so a cursor that walks the text along with the events finds them again.
+/// Receives the events of nlohmann's parser. They carry no positions, but between two tokens there are only
+/// blanks, commas and colons, so a cursor that walks the text along with the events finds them again.
 class Builder {
 public:
   Builder(const Source &source, Diagnostics &diagnostics)
@@ -153,7 +156,8 @@ private:
   }
   Range number() {
     skip();
-    return token([](char c) { return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || (c | 32) == 'e'; });
+    return token(
+        [](char c) { return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || (c | 32) == 'e'; });
   }
   Range quoted() {
     skip();
@@ -209,7 +213,9 @@ private:
       auto [first, isNew] = seen.emplace(member.key, &member);
       if (isNew)
         continue;
-      diagnostics_.error(source_.place(member.keyRange), "the key \"" + member.key + "\" appears twice in this object")
+      diagnostics_
+          .error(source_.place(member.keyRange),
+                 "the key \"" + member.key + "\" appears twice in this object")
           .note(source_.place(first->second->keyRange), "it was given first here");
       return false;
     }
@@ -231,8 +237,9 @@ private:
 std::optional<Document> parse(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
   Builder builder(*source, diagnostics);
   std::string_view text = source->text();
-  bool parsed = nlohmann::json::sax_parse(text.begin(), text.end(), &builder, nlohmann::json::input_format_t::json,
-                                          /*strict=*/true, /*ignore_comments=*/false);
+  bool parsed =
+      nlohmann::json::sax_parse(text.begin(), text.end(), &builder, nlohmann::json::input_format_t::json,
+                                /*strict=*/true, /*ignore_comments=*/false);
   if (!parsed || !builder.checkEnd())
     return std::nullopt;
   Value root = builder.takeRoot();

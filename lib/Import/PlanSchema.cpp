@@ -8,40 +8,47 @@ const char *const kPlacementPattern =
 static Schema placement() {
   return pattern("What the axis does to the tensor: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or "
                  "\"partial(sum)\". Negative dims count from the last one.",
-                 kPlacementPattern, "a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or \"partial(sum)\"");
+                 kPlacementPattern,
+                 "a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or \"partial(sum)\"");
 }
 
-static Schema placements(std::string description) {
-  return map(std::move(description), placement());
-}
+static Schema placements(std::string description) { return map(std::move(description), placement()); }
 
 static Schema ports(std::string description) {
   return unsupported(map(std::move(description), placements("A placement per mesh axis.")));
 }
 
 static Schema pipeline() {
-  Schema points = named("module names with \"beginning\" or \"end\"", map("Module name to \"beginning\" (before its first operation) or \"end\" (after its last).",
-                      oneOfStrings("Where the stage boundary is.", {"beginning", "end"})));
-  Schema policy = unsupported(named("a policy", object(
-      "A policy that chooses the boundaries.",
-      {{"policy", oneOfStrings("How the model is cut.", {"balanced", "layers", "each"}), true},
-       {"stages", integer("Number of stages.", 1)},
-       {"by", oneOfStrings("What is balanced.", {"flops", "parameters", "time"})},
-       {"list", array("Number of layers in each stage.", integer("Layers.", 1))},
-       {"of", text("Module whose children become stages.")}})));
-  Schema layoutString = unsupported(named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\".")));
-  Schema moduleLists = unsupported(named("lists of module names", array("Module names of each stage.", array("A stage.", text("A module name.")))));
+  Schema points =
+      named("module names with \"beginning\" or \"end\"",
+            map("Module name to \"beginning\" (before its first operation) or \"end\" (after its last).",
+                oneOfStrings("Where the stage boundary is.", {"beginning", "end"})));
+  Schema policy = unsupported(
+      named("a policy",
+            object("A policy that chooses the boundaries.",
+                   {{"policy", oneOfStrings("How the model is cut.", {"balanced", "layers", "each"}), true},
+                    {"stages", integer("Number of stages.", 1)},
+                    {"by", oneOfStrings("What is balanced.", {"flops", "parameters", "time"})},
+                    {"list", array("Number of layers in each stage.", integer("Layers.", 1))},
+                    {"of", text("Module whose children become stages.")}})));
+  Schema layoutString = unsupported(
+      named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\".")));
+  Schema moduleLists =
+      unsupported(named("lists of module names",
+                        array("Module names of each stage.", array("A stage.", text("A module name.")))));
   return object(
       "How a step runs through the pipeline.",
       {{"axis", text("The mesh axis of the stages; \"pp\" if not given.")},
-       {"schedule", oneOfStrings("The order of forward and backward passes; \"1f1b\" if not given.", {"gpipe", "1f1b"},
-                                 {"eager-1f1b", "forward-only", "looped-bfs", "interleaved-1f1b", "interleaved-zb",
-                                  "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v", "v-half", "v-min", "dualpipe-v",
-                                  "dualpipe", "custom", "auto"})},
+       {"schedule",
+        oneOfStrings("The order of forward and backward passes; \"1f1b\" if not given.", {"gpipe", "1f1b"},
+                     {"eager-1f1b", "forward-only", "looped-bfs", "interleaved-1f1b", "interleaved-zb",
+                      "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v", "v-half", "v-min", "dualpipe-v", "dualpipe",
+                      "custom", "auto"})},
        {"microbatches", integer("Pieces that the global batch is cut into; 1 if not given.", 1)},
        {"stages_per_rank", integer("Stages on each pipeline rank; as many as needed if not given.", 1)},
-       {"split", oneOf("Stage boundaries, besides the pipe_split markers of the model.",
-                       {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
+       {"split",
+        oneOf("Stage boundaries, besides the pipe_split markers of the model.",
+              {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
        {"placement", oneOf("Which rank runs which stage; \"loop\" if not given.",
                            {oneOfStrings("A named order.", {"loop"}, {"v"}),
                             unsupported(array("The rank of each stage.", integer("A rank.", 0)))})},
@@ -60,10 +67,12 @@ static Schema layoutEntry() {
                          unsupported(array("Sizes of the blocks.", integer("A size.", 1)))});
   return object(
       "Layouts of the modules that a pattern matches.",
-      {{"match", text("Pattern of module names: * is one component, ** any number of them, * alone every module."),
+      {{"match",
+        text("Pattern of module names: * is one component, ** any number of them, * alone every module."),
         true},
-       {"style", oneOfStrings("How the module is parallelised.", {"colwise", "rowwise", "replicate"},
-                              {"sequence", "prepare_input", "prepare_output", "prepare_input_output", "gather"})},
+       {"style",
+        oneOfStrings("How the module is parallelised.", {"colwise", "rowwise", "replicate"},
+                     {"sequence", "prepare_input", "prepare_output", "prepare_input_output", "gather"})},
        {"axis", text("The mesh axis of the style; \"tp\" if not given.")},
        {"blocks", std::move(blocks)},
        {"params", std::move(params)},
@@ -76,7 +85,8 @@ static Schema layoutEntry() {
        {"out_names", unsupported(array("Names of the outputs.", text("A name.")))},
        {"unit", unsupported(integer("Shard boundaries fall on multiples of it.", 1))},
        {"override", unsupported(boolean("Replace single fields of earlier entries."))},
-       {"communication", unsupported(text("The module does its own collectives on this axis, or on \"mesh\"."))},
+       {"communication",
+        unsupported(text("The module does its own collectives on this axis, or on \"mesh\"."))},
        {"sequence_parallel", unsupported(boolean("Shard activations between blocks along the sequence."))},
        {"loss_parallel", unsupported(boolean("Keep logits sharded up to the loss."))}});
 }
@@ -84,12 +94,13 @@ static Schema layoutEntry() {
 static Schema loss() {
   Schema output = oneOf("The output that is the loss, or that it is reduced from.",
                         {integer("Its index.", 0), text("Its name; nested names are joined by dots.")});
-  return object("What training makes small; without it only the forward pass is planned.",
-                {{"output", std::move(output), true},
-                 {"reduce", oneOfStrings("How the loss is reduced from the output; not given if it is the loss itself.",
-                                         {"mean_square", "mean", "sum"}, {"cross_entropy"})},
-                 {"target", unsupported(any("The input that holds the labels."))},
-                 {"ignore_index", unsupported(integer("The label that does not count."))}});
+  return object(
+      "What training makes small; without it only the forward pass is planned.",
+      {{"output", std::move(output), true},
+       {"reduce", oneOfStrings("How the loss is reduced from the output; not given if it is the loss itself.",
+                               {"mean_square", "mean", "sum"}, {"cross_entropy"})},
+       {"target", unsupported(any("The input that holds the labels."))},
+       {"ignore_index", unsupported(integer("The label that does not count."))}});
 }
 
 static Schema optimizer() {
@@ -104,13 +115,15 @@ static Schema optimizer() {
 }
 
 static Schema plan() {
-  Schema inputs = map("Inputs that are not simply batches along dimension 0, by name.",
-                      oneOf("How the input is laid out.",
-                            {placements("A placement per batch axis, or for \"microbatch\"."),
-                             oneOfStrings("The same on all ranks and for all microbatches.", {"replicate"})}));
+  Schema inputs =
+      map("Inputs that are not simply batches along dimension 0, by name.",
+          oneOf("How the input is laid out.",
+                {placements("A placement per batch axis, or for \"microbatch\"."),
+                 oneOfStrings("The same on all ranks and for all microbatches.", {"replicate"})}));
   return object(
       "A parallel plan for a model.",
-      {{"mesh", map("The mesh of ranks: axis name to size, the last axis fastest.", integer("Size of the axis.", 1)),
+      {{"mesh",
+        map("The mesh of ranks: axis name to size, the last axis fastest.", integer("Size of the axis.", 1)),
         true},
        {"pipeline", pipeline()},
        {"layouts", array("Layouts of modules, in the order in which they apply.", layoutEntry())},

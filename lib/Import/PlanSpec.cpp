@@ -41,7 +41,8 @@ std::optional<Placement> parsePlacement(const std::string &text) {
 }
 
 const MeshAxis *PlanSpec::findAxis(std::string_view name) const {
-  auto found = std::find_if(mesh.begin(), mesh.end(), [&](const MeshAxis &axis) { return axis.name.value == name; });
+  auto found =
+      std::find_if(mesh.begin(), mesh.end(), [&](const MeshAxis &axis) { return axis.name.value == name; });
   return found == mesh.end() ? nullptr : &*found;
 }
 
@@ -171,8 +172,9 @@ private:
     int64_t ranks = 1;
     for (const MeshAxis &axis : plan_.mesh) {
       if (axis.name.value == kMicrobatch)
-        error(axis.name.range, "\"microbatch\" cannot be a mesh axis: it is the name of the axis over which a step "
-                               "walks its microbatches");
+        error(axis.name.range,
+              "\"microbatch\" cannot be a mesh axis: it is the name of the axis over which a step "
+              "walks its microbatches");
       if (__builtin_mul_overflow(ranks, axis.size.value, &ranks) || ranks > INT32_MAX) {
         error(axis.size.range, "the mesh has more than 2^31 ranks");
         return;
@@ -212,7 +214,8 @@ private:
       return false;
     if (axis.value != plan_.pipeline.axis.value)
       return true;
-    error(axis.range, "\"" + axis.value + "\" is the pipeline axis, which holds stages and cannot lay out a tensor");
+    error(axis.range,
+          "\"" + axis.value + "\" is the pipeline axis, which holds stages and cannot lay out a tensor");
     return false;
   }
 
@@ -220,7 +223,8 @@ private:
     if (!entry.style && !entry.params)
       error(entry.range, "this entry changes nothing: it needs \"style\" or \"params\"");
     if (entry.style && entry.params)
-      error(entry.range, "this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
+      error(entry.range,
+            "this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
     if (entry.blocks && !entry.style)
       error(entry.blocks->range, "\"blocks\" belongs to a style; in \"params\" write \"shard(0, blocks=" +
                                      std::to_string(entry.blocks->value) + ")\"");
@@ -230,8 +234,9 @@ private:
       for (const AxisPlacement &placement : parameter.placements) {
         checkLayoutAxis(placement.axis);
         if (placement.placement.value.kind == Placement::Kind::Partial)
-          error(placement.placement.range, "the parameter \"" + parameter.name.value +
-                                               "\" cannot be partial: its value is stored, not still to be summed");
+          error(placement.placement.range,
+                "the parameter \"" + parameter.name.value +
+                    "\" cannot be partial: its value is stored, not still to be summed");
       }
   }
 
@@ -240,7 +245,8 @@ private:
     if (isGiven)
       checkLayoutAxis(entry.axis);
     else if (entry.style->value != "replicate" && !plan_.findAxis(entry.axis.value))
-      error(entry.style->range, "the style \"" + entry.style->value + "\" uses the axis \"" + entry.axis.value +
+      error(entry.style->range, "the style \"" + entry.style->value + "\" uses the axis \"" +
+                                    entry.axis.value +
                                     "\" if \"axis\" is not given, but the mesh has no such axis")
           .note(plan_.place(plan_.meshRange), "the mesh is declared here");
   }

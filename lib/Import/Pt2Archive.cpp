@@ -9,9 +9,11 @@
 
 namespace plumb::pt2 {
 
-static constexpr const char *kExportAgain = "; export the model again with torch.export.save of PyTorch 2.9 or newer";
+static constexpr const char *kExportAgain =
+    "; export the model again with torch.export.save of PyTorch 2.9 or newer";
 
-Pt2Archive::Pt2Archive(std::string name, std::unique_ptr<ZipFile> zip) : name_(std::move(name)), zip_(std::move(zip)) {}
+Pt2Archive::Pt2Archive(std::string name, std::unique_ptr<ZipFile> zip)
+    : name_(std::move(name)), zip_(std::move(zip)) {}
 
 Pt2Archive::~Pt2Archive() = default;
 
@@ -21,15 +23,18 @@ std::unique_ptr<Pt2Archive> Pt2Archive::open(const std::string &path, Diagnostic
   return load(path, ZipFile::open(path, diagnostics), diagnostics);
 }
 
-std::unique_ptr<Pt2Archive> Pt2Archive::read(const std::string &name, std::string bytes, Diagnostics &diagnostics) {
+std::unique_ptr<Pt2Archive> Pt2Archive::read(const std::string &name, std::string bytes,
+                                             Diagnostics &diagnostics) {
   return load(name, ZipFile::read(name, std::move(bytes), diagnostics), diagnostics);
 }
 
-std::unique_ptr<Pt2Archive> Pt2Archive::load(std::string name, std::unique_ptr<ZipFile> zip, Diagnostics &diagnostics) {
+std::unique_ptr<Pt2Archive> Pt2Archive::load(std::string name, std::unique_ptr<ZipFile> zip,
+                                             Diagnostics &diagnostics) {
   if (!zip)
     return nullptr;
   std::unique_ptr<Pt2Archive> archive(new Pt2Archive(std::move(name), std::move(zip)));
-  if (!archive->checkFormat(diagnostics) || !archive->loadProgram(diagnostics) || !archive->loadWeights(diagnostics))
+  if (!archive->checkFormat(diagnostics) || !archive->loadProgram(diagnostics) ||
+      !archive->loadWeights(diagnostics))
     return nullptr;
   return archive;
 }
@@ -38,7 +43,8 @@ std::unique_ptr<Pt2Archive> Pt2Archive::load(std::string name, std::unique_ptr<Z
 // Format
 //===--------------------------------------------------------------------===//
 
-/// What a ZIP file that PyTorch wrote is when it is no `.pt2` of the present generation; empty if nothing known.
+/// What a ZIP file that PyTorch wrote is when it is no `.pt2` of the present generation; empty if nothing
+/// known.
 static std::string otherFormat(const ZipFile &zip, const std::string &root) {
   if (zip.find("serialized_exported_program.json") || zip.find(root + "serialized_exported_program.json"))
     return std::string("this archive was written by PyTorch 2.7 or older, which kept weights as pickles") +
@@ -52,7 +58,8 @@ static std::string otherFormat(const ZipFile &zip, const std::string &root) {
 }
 
 /// The content of a one-line entry without blanks around it, or nothing if the entry is absent or unreadable.
-static std::optional<std::string> shortEntry(const ZipFile &zip, const std::string &name, Diagnostics &diagnostics) {
+static std::optional<std::string> shortEntry(const ZipFile &zip, const std::string &name,
+                                             Diagnostics &diagnostics) {
   const ZipFile::Entry *entry = zip.find(name);
   std::optional<std::string> content = entry ? zip.content(*entry, diagnostics) : std::nullopt;
   if (content)
@@ -77,8 +84,9 @@ bool Pt2Archive::checkFormat(Diagnostics &diagnostics) {
   std::string other = otherFormat(*zip_, root_);
   std::optional<std::string> format = shortEntry(*zip_, root_ + "archive_format", diagnostics);
   if (!format)
-    return fail(other.empty() ? "this ZIP archive is not a .pt2: it has no entry \"" + root_ + "archive_format\""
-                              : other);
+    return fail(other.empty()
+                    ? "this ZIP archive is not a .pt2: it has no entry \"" + root_ + "archive_format\""
+                    : other);
   if (*format != "pt2")
     return fail("the format of this archive is \"" + *format + "\", not \"pt2\"");
   std::optional<std::string> version = shortEntry(*zip_, root_ + "archive_version", diagnostics);
@@ -86,7 +94,8 @@ bool Pt2Archive::checkFormat(Diagnostics &diagnostics) {
     return fail("the version of this archive is \"" + *version + "\", but Plumb reads version 0");
   std::optional<std::string> order = shortEntry(*zip_, root_ + "byteorder", diagnostics);
   if (order.value_or("little") != "little")
-    return fail("the weights of this archive are \"" + *order + "\"-endian; only little-endian ones can be read");
+    return fail("the weights of this archive are \"" + *order +
+                "\"-endian; only little-endian ones can be read");
   return diagnostics.errorCount() == errorsBefore;
 }
 
@@ -94,7 +103,8 @@ bool Pt2Archive::checkFormat(Diagnostics &diagnostics) {
 // Program
 //===--------------------------------------------------------------------===//
 
-std::optional<json::Document> Pt2Archive::document(const std::string &entryName, Diagnostics &diagnostics) const {
+std::optional<json::Document> Pt2Archive::document(const std::string &entryName,
+                                                   Diagnostics &diagnostics) const {
   const ZipFile::Entry *entry = zip_->find(entryName);
   std::optional<std::string> text = entry ? zip_->content(*entry, diagnostics) : std::nullopt;
   if (!text)
@@ -106,7 +116,8 @@ bool Pt2Archive::loadProgram(Diagnostics &diagnostics) {
   const std::string folder = root_ + "models/", extension = ".json";
   std::vector<std::string> names;
   for (const ZipFile::Entry &entry : zip_->entries()) {
-    bool isModel = entry.name.size() > folder.size() + extension.size() && entry.name.substr(0, folder.size()) == folder &&
+    bool isModel = entry.name.size() > folder.size() + extension.size() &&
+                   entry.name.substr(0, folder.size()) == folder &&
                    entry.name.substr(entry.name.size() - extension.size()) == extension;
     if (isModel)
       names.push_back(entry.name.substr(folder.size(), entry.name.size() - folder.size() - extension.size()));
@@ -138,15 +149,17 @@ bool Pt2Archive::loadProgram(Diagnostics &diagnostics) {
 // Weights
 //===--------------------------------------------------------------------===//
 
-/// Reads the first config of `names` that is there. The published description of the format and its writer disagree
-/// on the name.
-bool Pt2Archive::loadConfig(const std::string &folder, const std::vector<std::string> &names, Diagnostics &diagnostics) {
+/// Reads the first config of `names` that is there. The published description of the format and its writer
+/// disagree on the name.
+bool Pt2Archive::loadConfig(const std::string &folder, const std::vector<std::string> &names,
+                            Diagnostics &diagnostics) {
   auto present = std::find_if(names.begin(), names.end(),
                               [&](const std::string &name) { return zip_->find(folder + model_ + name); });
   if (present == names.end()) {
     if (zip_->find(folder + model_ + ".pt"))
-      diagnostics.error({name_}, "this archive was written by PyTorch 2.8, which kept weights as a pickle (\"" + folder +
-                                     model_ + ".pt\")" + kExportAgain);
+      diagnostics.error({name_},
+                        "this archive was written by PyTorch 2.8, which kept weights as a pickle (\"" +
+                            folder + model_ + ".pt\")" + kExportAgain);
     else
       diagnostics.error({name_}, "the entry \"" + folder + model_ + names.front() +
                                      "\" is missing, which says where the weights are" + kExportAgain);
@@ -170,8 +183,8 @@ bool Pt2Archive::loadConfig(const std::string &folder, const std::vector<std::st
   return true;
 }
 
-/// Puts the weights into the order of the program's inputs, which decides the canonical name of tied ones, and indexes
-/// them.
+/// Puts the weights into the order of the program's inputs, which decides the canonical name of tied ones,
+/// and indexes them.
 void Pt2Archive::orderWeights() {
   std::unordered_map<std::string_view, size_t> position;
   for (size_t i = 0; i < program_.inputs.size(); ++i)
@@ -190,17 +203,19 @@ void Pt2Archive::orderWeights() {
 
 bool Pt2Archive::checkAgainstProgram(Diagnostics &diagnostics) const {
   for (const InputSpec &spec : program_.inputs) {
-    if (spec.kind != InputKind::Parameter && spec.kind != InputKind::Buffer && spec.kind != InputKind::TensorConstant)
+    if (spec.kind != InputKind::Parameter && spec.kind != InputKind::Buffer &&
+        spec.kind != InputKind::TensorConstant)
       continue;
     const Weight *stored = weight(spec.name);
     if (!stored) {
-      diagnostics.error({name_}, "the program uses \"" + spec.name + "\", but no weights config of the archive names it");
+      diagnostics.error({name_}, "the program uses \"" + spec.name +
+                                     "\", but no weights config of the archive names it");
       return false;
     }
     const TensorMeta &used = program_.graph.tensors.at(spec.value.as<TensorRef>()->name);
     if (used.dtype != stored->meta.dtype || used.sizes != stored->meta.sizes) {
-      diagnostics.error({name_}, "\"" + spec.name + "\" is " + used.str() + " in the program, but stored as " +
-                                     stored->meta.str());
+      diagnostics.error({name_}, "\"" + spec.name + "\" is " + used.str() +
+                                     " in the program, but stored as " + stored->meta.str());
       return false;
     }
   }
@@ -208,14 +223,17 @@ bool Pt2Archive::checkAgainstProgram(Diagnostics &diagnostics) const {
 }
 
 bool Pt2Archive::loadWeights(Diagnostics &diagnostics) {
-  if (!loadConfig(root_ + "data/weights/", {"_weights_config.json", "_model_param_config.json"}, diagnostics) ||
-      !loadConfig(root_ + "data/constants/", {"_constants_config.json", "_model_constants_config.json"}, diagnostics))
+  if (!loadConfig(root_ + "data/weights/", {"_weights_config.json", "_model_param_config.json"},
+                  diagnostics) ||
+      !loadConfig(root_ + "data/constants/", {"_constants_config.json", "_model_constants_config.json"},
+                  diagnostics))
     return false;
   orderWeights();
   aliases_ = aliasGroups(weights_);
   for (const auto &[first, second] : partialOverlaps(weights_))
-    diagnostics.warning({name_}, "\"" + first + "\" and \"" + second +
-                                     "\" share a part of their storage; they are treated as separate tensors");
+    diagnostics.warning({name_},
+                        "\"" + first + "\" and \"" + second +
+                            "\" share a part of their storage; they are treated as separate tensors");
   return checkAgainstProgram(diagnostics);
 }
 
@@ -224,7 +242,8 @@ const Weight *Pt2Archive::weight(const std::string &fqn) const {
   return found == weightIndex_.end() ? nullptr : &weights_[found->second];
 }
 
-std::optional<std::vector<std::byte>> Pt2Archive::bytes(const std::string &fqn, Diagnostics &diagnostics) const {
+std::optional<std::vector<std::byte>> Pt2Archive::bytes(const std::string &fqn,
+                                                        Diagnostics &diagnostics) const {
   auto fail = [&](std::string message) {
     diagnostics.error({name_}, std::move(message));
     return std::nullopt;
@@ -239,7 +258,8 @@ std::optional<std::vector<std::byte>> Pt2Archive::bytes(const std::string &fqn, 
   if (found->isPickled)
     return fail("\"" + fqn + "\" is stored as a Python pickle, which cannot be read" + kExportAgain);
   if (!found->hasBytes())
-    return fail("\"" + fqn + "\" has a shape but no values: the model was exported with fake or meta weights");
+    return fail("\"" + fqn +
+                "\" has a shape but no values: the model was exported with fake or meta weights");
   std::optional<std::string> record = zip_->content(*zip_->find(found->record), diagnostics);
   if (!record)
     return std::nullopt;

@@ -26,8 +26,8 @@ std::vector<std::string> keysOf(const json::Value &context) {
   return keys;
 }
 
-/// The names of the children of a node, from its context: a JSON string whose form depends on the type. A dict lists
-/// its keys; a defaultdict wraps such a list; a named tuple names its class.
+/// The names of the children of a node, from its context: a JSON string whose form depends on the type. A
+/// dict lists its keys; a defaultdict wraps such a list; a named tuple names its class.
 std::vector<std::string> childNames(const std::string &type, const json::Value *context,
                                     const NamedTupleFields &fields) {
   const std::string *text = context ? context->asString() : nullptr;

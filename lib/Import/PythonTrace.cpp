@@ -56,7 +56,8 @@ std::vector<PythonFrame> parseStackTrace(std::string_view text) {
   return frames;
 }
 
-/// An installed torch lies in site-packages or dist-packages; a checkout is told by the folders of its package.
+/// An installed torch lies in site-packages or dist-packages; a checkout is told by the folders of its
+/// package.
 static bool isTorchFile(std::string_view file) {
   if (file.find("-packages/torch/") != std::string_view::npos)
     return true;
@@ -76,7 +77,8 @@ std::optional<PythonFrame> userFrame(std::string_view stackTrace) {
   std::vector<PythonFrame> frames = parseStackTrace(stackTrace);
   if (frames.empty())
     return std::nullopt;
-  auto user = std::find_if(frames.rbegin(), frames.rend(), [](const PythonFrame &f) { return !isTorchFile(f.file); });
+  auto user =
+      std::find_if(frames.rbegin(), frames.rend(), [](const PythonFrame &f) { return !isTorchFile(f.file); });
   return user == frames.rend() ? frames.back() : *user;
 }
 

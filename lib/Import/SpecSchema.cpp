@@ -47,7 +47,8 @@ Schema pattern(std::string description, std::string regex, std::string words) {
 
 Schema text(std::string description) { return pattern(std::move(description), "", "a string"); }
 
-Schema oneOfStrings(std::string description, std::vector<std::string> supported, std::vector<std::string> unsupported) {
+Schema oneOfStrings(std::string description, std::vector<std::string> supported,
+                    std::vector<std::string> unsupported) {
   Schema schema = make(Schema::Kind::Enum, std::move(description));
   for (std::string &value : supported)
     schema.choices.push_back({std::move(value), true});
@@ -148,7 +149,8 @@ std::string wordsFor(const Schema &schema) {
 
 class Validator {
 public:
-  Validator(const json::Document &document, Diagnostics &diagnostics) : document_(document), diagnostics_(diagnostics) {}
+  Validator(const json::Document &document, Diagnostics &diagnostics)
+      : document_(document), diagnostics_(diagnostics) {}
 
   /// `name` is what the value is called in messages, the key that it stands at.
   void check(const json::Value &value, const Schema &schema, const std::string &name) {
@@ -185,7 +187,9 @@ public:
   }
 
 private:
-  void error(Range range, std::string message) { diagnostics_.error(document_.place(range), std::move(message)); }
+  void error(Range range, std::string message) {
+    diagnostics_.error(document_.place(range), std::move(message));
+  }
 
   void mismatch(const json::Value &value, const Schema &schema, const std::string &name) {
     error(value.range, name + " must be " + wordsFor(schema) + ", found " + value.describe());
@@ -202,7 +206,8 @@ private:
       auto property = std::find_if(schema.properties.begin(), schema.properties.end(),
                                    [&](const Property &p) { return p.name == member.key; });
       if (property == schema.properties.end())
-        error(member.keyRange, "unknown key " + inQuotes(member.key) + " in " + name + didYouMean(member.key, known));
+        error(member.keyRange,
+              "unknown key " + inQuotes(member.key) + " in " + name + didYouMean(member.key, known));
       else if (!property->schema.isSupported)
         error(member.keyRange, inQuotes(member.key) + " is not supported by this version");
       else
@@ -255,8 +260,9 @@ private:
       return;
     }
     std::optional<std::string> near = nearest(*string, supported);
-    error(value.range, "unknown value " + inQuotes(*string) + " of " + name +
-                           (near ? "; did you mean " + inQuotes(*near) + "?" : "; it can be " + listed(supported)));
+    error(value.range,
+          "unknown value " + inQuotes(*string) + " of " + name +
+              (near ? "; did you mean " + inQuotes(*near) + "?" : "; it can be " + listed(supported)));
   }
 
   static bool hasJsonType(const json::Value &value, const Schema &schema) {
@@ -295,8 +301,8 @@ private:
     if (!chosen)
       return mismatch(value, schema, name);
     if (!chosen->isSupported)
-      return error(value.range, name + " as " + wordsFor(*chosen) + " is not supported by this version; it must be " +
-                                    wordsFor(schema));
+      return error(value.range, name + " as " + wordsFor(*chosen) +
+                                    " is not supported by this version; it must be " + wordsFor(schema));
     check(value, *chosen, name);
   }
 

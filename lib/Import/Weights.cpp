@@ -35,7 +35,8 @@ static void checkView(const Weight &weight, const Cursor &cursor) {
   if (!meta.isStatic())
     cursor.fail("\"" + weight.fqn + "\" has symbolic sizes, which a stored tensor cannot have");
   if (meta.layout != MemoryLayout::Strided)
-    cursor.fail("\"" + weight.fqn + "\" is stored sparse or in a special layout; only strided tensors can be read");
+    cursor.fail("\"" + weight.fqn +
+                "\" is stored sparse or in a special layout; only strided tensors can be read");
   if (itemSize(meta.dtype) == 0)
     cursor.fail("\"" + weight.fqn + "\" has no element type");
   if (weight.isPickled || weight.recordSize == 0)
@@ -44,12 +45,12 @@ static void checkView(const Weight &weight, const Cursor &cursor) {
   if (!spanOf(meta, end) || __builtin_add_overflow(end, meta.storageOffset.value, &end) ||
       __builtin_mul_overflow(end, static_cast<int64_t>(itemSize(meta.dtype)), &bytes) ||
       (meta.elements() != 0 && static_cast<uint64_t>(bytes) > weight.recordSize))
-    cursor.fail("\"" + weight.fqn + "\" is a view of " + meta.str() + " that ends behind its record " + weight.record +
-                ", which has " + std::to_string(weight.recordSize) + " bytes");
+    cursor.fail("\"" + weight.fqn + "\" is a view of " + meta.str() + " that ends behind its record " +
+                weight.record + ", which has " + std::to_string(weight.recordSize) + " bytes");
   uint64_t size = static_cast<uint64_t>(meta.elements()) * itemSize(meta.dtype);
   if (size > std::max(weight.recordSize, kLargestExpansion))
-    cursor.fail("\"" + weight.fqn + "\" expands a record of " + std::to_string(weight.recordSize) + " bytes to " +
-                std::to_string(size));
+    cursor.fail("\"" + weight.fqn + "\" expands a record of " + std::to_string(weight.recordSize) +
+                " bytes to " + std::to_string(size));
 }
 
 static std::vector<Weight> readConfig(const Cursor &root,
@@ -76,7 +77,8 @@ static std::vector<Weight> readConfig(const Cursor &root,
 }
 
 std::optional<std::vector<Weight>>
-parsePayloadConfig(const json::Document &config, const std::function<bool(const std::string &, Weight &)> &findRecord,
+parsePayloadConfig(const json::Document &config,
+                   const std::function<bool(const std::string &, Weight &)> &findRecord,
                    Diagnostics &diagnostics) {
   try {
     return readConfig(Cursor(config), findRecord);
@@ -132,7 +134,8 @@ std::vector<std::pair<std::string, std::string>> partialOverlaps(const std::vect
     for (size_t i = 1; i < sorted.size(); ++i) {
       const Weight &before = weights[sorted[i - 1]], &after = weights[sorted[i]];
       int64_t span = 0;
-      if (spanOf(before.meta, span) && offset(sorted[i - 1]) + span > offset(sorted[i]) && viewKey(before.meta) != viewKey(after.meta))
+      if (spanOf(before.meta, span) && offset(sorted[i - 1]) + span > offset(sorted[i]) &&
+          viewKey(before.meta) != viewKey(after.meta))
         result.emplace_back(before.fqn, after.fqn);
     }
   }
@@ -148,7 +151,8 @@ std::vector<std::byte> contiguous(const TensorMeta &meta, const std::string &rec
 
   // The longest suffix of dimensions that is dense already is copied at once.
   size_t outer = rank, run = 1;
-  while (outer > 0 && (meta.sizes[outer - 1].value == 1 || static_cast<size_t>(meta.strides[outer - 1].value) == run))
+  while (outer > 0 &&
+         (meta.sizes[outer - 1].value == 1 || static_cast<size_t>(meta.strides[outer - 1].value) == run))
     run *= static_cast<size_t>(meta.sizes[--outer].value);
 
   std::vector<int64_t> index(outer, 0);

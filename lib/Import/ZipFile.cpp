@@ -22,9 +22,10 @@ static void reportUnreadable(const std::string &name, zip_error_t &error, Diagno
   if (code == ZIP_ER_OPEN || code == ZIP_ER_NOENT)
     diagnostics.error({name}, "cannot open this file: " + why);
   else
-    diagnostics.error({name}, "this is not a complete ZIP archive, as every .pt2 is: it is truncated, damaged, or "
-                              "something else (" +
-                                  why + ")");
+    diagnostics.error({name},
+                      "this is not a complete ZIP archive, as every .pt2 is: it is truncated, damaged, or "
+                      "something else (" +
+                          why + ")");
 }
 
 std::unique_ptr<ZipFile> ZipFile::open(const std::string &path, Diagnostics &diagnostics) {

@@ -16,8 +16,8 @@ struct zip;
 
 namespace plumb::pt2 {
 
-/// A read-only view of libzip's archive. The sizes of entries come from the central directory; reading checks the
-/// entry's checksum.
+/// A read-only view of libzip's archive. The sizes of entries come from the central directory; reading checks
+/// the entry's checksum.
 class ZipFile {
 public:
   struct Entry {
@@ -33,7 +33,8 @@ public:
   const std::vector<Entry> &entries() const { return entries_; }
   const Entry *find(const std::string &name) const;
 
-  /// The content of an entry. Reports an entry that is damaged, encrypted, or not as long as the directory says.
+  /// The content of an entry. Reports an entry that is damaged, encrypted, or not as long as the directory
+  /// says.
   std::optional<std::string> content(const Entry &entry, Diagnostics &diagnostics) const;
 
 private:

@@ -25,6 +25,21 @@ IndexSet takeFront(IndexSet &set, unsigned dim, int64_t count) {
   return head;
 }
 
+unsigned longestDim(const IndexSet &set) {
+  unsigned dim = 0;
+  for (unsigned d = 1; d < set.size(); ++d)
+    if (sizeOf(set[d]) > sizeOf(set[dim]))
+      dim = d;
+  return dim;
+}
+
+/// Takes about `room` elements off `elements`: whole rows of the longest dimension.
+IndexSet takeAbout(IndexSet &elements, int64_t room) {
+  unsigned dim = longestDim(elements);
+  int64_t row = volume(elements) / sizeOf(elements[dim]);
+  return takeFront(elements, dim, std::max<int64_t>(1, room / row));
+}
+
 class Balancer {
 public:
   Balancer(std::vector<Block> blocks, int64_t members, int64_t capacity,
@@ -43,7 +58,7 @@ public:
       int64_t room = std::max(capacity - load[sender], ceilDiv(remaining, block.holders.size()));
       rest = block.holders.size() > 1 && remaining > room;
       if (rest) {
-        part = split(elements, room);
+        part = takeAbout(elements, room);
         rest = volume(elements) > 0;
       }
       load[sender] += volume(part);
@@ -55,16 +70,6 @@ public:
   std::vector<Tile> tiles;
 
 private:
-  /// Takes about `room` elements: whole rows of the longest dimension.
-  static IndexSet split(IndexSet &elements, int64_t room) {
-    unsigned dim = 0;
-    for (unsigned d = 1; d < elements.size(); ++d)
-      if (sizeOf(elements[d]) > sizeOf(elements[dim]))
-        dim = d;
-    int64_t row = volume(elements) / sizeOf(elements[dim]);
-    return takeFront(elements, dim, std::max<int64_t>(1, room / row));
-  }
-
   std::vector<int64_t> load;
   int64_t capacity;
   llvm::function_ref<int64_t(int64_t, int64_t)> distance;
@@ -107,4 +112,16 @@ plumb::redistribution::balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRe
         if (IndexSet lacking = intersect(block.elements, want); volume(lacking) > 0)
           balancer.assign(block, std::move(lacking), receiver);
   return std::move(balancer.tiles);
+}
+
+std::vector<IndexSet> plumb::redistribution::splitEvenly(IndexSet set, int64_t parts) {
+  std::vector<IndexSet> result;
+  if (parts == 1 || set.empty() || volume(set) == 0) {
+    result.push_back(std::move(set));
+    return result;
+  }
+  unsigned dim = longestDim(set);
+  for (int64_t left = parts; left > 0; --left)
+    result.push_back(takeFront(set, dim, ceilDiv(sizeOf(set[dim]), left)));
+  return result;
 }

@@ -30,6 +30,9 @@ struct Tile {
 std::vector<Tile> balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRef<IndexSet> wanted,
                                llvm::function_ref<int64_t(int64_t, int64_t)> distance);
 
+/// Cuts `set` into `parts` along its longest dimension, as evenly as whole rows allow; some may be empty.
+std::vector<IndexSet> splitEvenly(IndexSet set, int64_t parts);
+
 } // namespace plumb::redistribution
 
 #endif // PLUMB_LIB_REDISTRIBUTION_BALANCE_H

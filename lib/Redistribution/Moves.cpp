@@ -48,6 +48,8 @@ private:
 
   bool emitMove(StepKind kind, AtomMask atoms, int64_t elements, int64_t numerator, int64_t denominator,
                 int64_t messages) {
+    if (llvm::is_contained(space.options.excluded, kind))
+      return true;
     State next = pack();
     if (!space.fits(kind, state, next))
       return true;
@@ -119,30 +121,51 @@ private:
     return more;
   }
 
-  // A mask costs nothing and frees nothing, so it can always wait until it is the last step.
+  /// Axes that the target leaves partial: shards are put among neutral elements, and of a replicated value all but
+  /// one copy is dropped. The latter frees nothing, so it is done for all such axes at once.
   bool mask() {
     AtomMask wanted = space.toPartial & ~partialMask;
-    if (wanted == 0 || space.pendingAtoms(state) != 0)
+    if (wanted == 0 || !combinesWithTarget())
       return true;
-    AtomMask filled = 0;
-    for (unsigned d = 0; d < space.numDims; ++d) {
-      llvm::ArrayRef<uint8_t> target = space.tokensOf(space.to, d);
-      if (lists[d].size() < target.size() ||
-          !llvm::equal(target, llvm::ArrayRef(lists[d]).take_front(target.size())) ||
-          (!target.empty() && cut[d] != space.to.cut[d]))
+    auto fill = [&](AtomMask filled, uint32_t) {
+      if ((filled & ~wanted) || !hasNeutralElement(filled))
         return true;
-      for (uint8_t token : llvm::ArrayRef(lists[d]).drop_front(target.size()))
-        filled |= space.tokens[token].atoms;
-    }
-    if (filled & ~wanted)
+      for (AtomMask dropped : {AtomMask(0), wanted & ~sharding}) {
+        AtomMask masked = filled | dropped;
+        if (masked == 0)
+          continue;
+        for (unsigned i = 0; i < space.atoms.size(); ++i)
+          if (masked >> i & 1)
+            partial[i] = space.to.partial[i];
+        bool more = emitMove(StepKind::Mask, masked, 0, 0, 1, 0);
+        partial = state.partial;
+        if (!more)
+          return false;
+      }
       return true;
-    for (unsigned i = 0; i < space.atoms.size(); ++i) {
-      auto reduction = Reduction(space.to.partial[i] - 1);
-      if ((filled >> i & 1) && reduction != Reduction::Sum && reduction != Reduction::Product)
-        return true;
-    }
-    const State &next = space.to;
-    return !space.fits(StepKind::Mask, state, next) || emit({next, StepKind::Mask, wanted, 0});
+    };
+    return fill(0, 0) && dropSuffixes(0, 0, 0, fill);
+  }
+
+  static bool isLinear(uint8_t code) {
+    return code == 1 + uint8_t(Reduction::Sum) || code == 1 + uint8_t(Reduction::Avg);
+  }
+
+  /// Whether what is partial now may be partial together with what the target leaves so.
+  bool combinesWithTarget() const {
+    for (uint8_t now : partial)
+      for (uint8_t then : space.to.partial)
+        if (now && then && now != then && !(isLinear(now) && isLinear(then)))
+          return false;
+    return true;
+  }
+
+  bool hasNeutralElement(AtomMask atoms) const {
+    for (unsigned i = 0; i < space.atoms.size(); ++i)
+      if ((atoms >> i & 1) && space.to.partial[i] != 1 + uint8_t(Reduction::Sum) &&
+          space.to.partial[i] != 1 + uint8_t(Reduction::Product))
+        return false;
+    return true;
   }
 
   /// One axis at a time: slices in a row are one step.

@@ -45,7 +45,8 @@ std::vector<SafetensorsWriter::Entry> Collector::entries() const {
   return entries;
 }
 
-Collector::Collector(const Program &program, std::string path, std::int64_t steps, const SafetensorsFile *weights)
+Collector::Collector(const Program &program, std::string path, std::int64_t steps,
+                     const SafetensorsFile *weights)
     : program(program), results(resultsOf(program)), steps(steps), writer(std::move(path), entries()),
       delivered(results.size()) {
   std::size_t entry = 0;

@@ -15,8 +15,8 @@
 
 namespace plumb::host {
 
-// So much work may wait before the enqueuing thread runs some of it: a bound on memory, far above what a missing wait
-// needs to show.
+// So much work may wait before the enqueuing thread runs some of it: a bound on memory, far above what a
+// missing wait needs to show.
 static constexpr std::size_t kMostQueued = 1 << 14;
 // Bounds of the time that a blocked rank keeps its core; about 1 and 50 µs.
 static constexpr int kFewestSpins = 16, kMostSpins = 1024;
@@ -26,7 +26,8 @@ static constexpr std::size_t kInlineBytes = 4096;
 static thread_local Device *currentDevice = nullptr;
 
 Device::Device(World &world, int rank, std::uint64_t seed)
-    : owner(world), number(rank), random((seed + 1) * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(rank)) {
+    : owner(world), number(rank),
+      random((seed + 1) * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(rank)) {
   makeStream();
 }
 
@@ -51,7 +52,8 @@ void *Device::allocate(std::size_t bytes) {
   std::size_t alignment = bytes >= kPage ? kPage : kLine;
   if (bytes > SIZE_MAX - alignment)
     return nullptr;
-  void *result = std::aligned_alloc(alignment, (std::max(bytes, kLine) + alignment - 1) / alignment * alignment);
+  void *result =
+      std::aligned_alloc(alignment, (std::max(bytes, kLine) + alignment - 1) / alignment * alignment);
   if (result)
     memory.emplace(result, result);
   return result;
@@ -223,7 +225,8 @@ static void pause() {
 #endif
 }
 
-// Waiting on the core pays where partners answer soon and hurts where they have none, so the time adapts to success.
+// Waiting on the core pays where partners answer soon and hurts where they have none, so the time adapts to
+// success.
 void Device::spin() {
   int left = spins;
   while (left > 0 && signals.load(std::memory_order_acquire) == seen) {
@@ -313,7 +316,8 @@ std::string Device::describeWaiting() const {
     if (stream->queue.empty())
       continue;
     const Work &head = stream->queue.front();
-    text += (text.empty() ? " waits on stream " : "\n          and on stream ") + std::to_string(stream->index) + ": ";
+    text += (text.empty() ? " waits on stream " : "\n          and on stream ") +
+            std::to_string(stream->index) + ": ";
     if (head.kind == Work::Wait)
       text += "for event " + std::to_string(head.awaited.index) + ", recorded on stream " +
               std::to_string(head.awaited.stream->index);

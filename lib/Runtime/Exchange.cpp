@@ -49,7 +49,9 @@ std::string Call::describe() const {
   if (kind == CallKind::AllReduce || kind == CallKind::ReduceScatter)
     text += std::string(" (") + nameOf(op) + ")";
   if (peer >= 0) {
-    text += kind == CallKind::Send ? " to rank " : kind == CallKind::Recv ? " from rank " : " with root rank ";
+    text += kind == CallKind::Send   ? " to rank "
+            : kind == CallKind::Recv ? " from rank "
+                                     : " with root rank ";
     text += std::to_string(clique->ranks[static_cast<std::size_t>(peer)]);
   }
   return text;
@@ -64,7 +66,8 @@ void Exchange::cut() {
   constexpr std::size_t kBytesPerPart = 256 << 10;
   const Call &call = *calls[0];
   traffic = call.count * sizeOf(call.type) * calls.size();
-  if (call.kind == CallKind::AllToAll || call.kind == CallKind::AllGather || call.kind == CallKind::ReduceScatter)
+  if (call.kind == CallKind::AllToAll || call.kind == CallKind::AllGather ||
+      call.kind == CallKind::ReduceScatter)
     traffic *= calls.size();
   partCount = std::clamp<std::size_t>(traffic / kBytesPerPart, 1, calls.size());
   count = call.count;
@@ -82,8 +85,8 @@ bool Exchange::work() {
   return last;
 }
 
-/// Does elements [begin, end) of every count. Only this range of each input is read and only this range of each
-/// output is written, which makes the in-place forms of NCCL safe without a second buffer.
+/// Does elements [begin, end) of every count. Only this range of each input is read and only this range of
+/// each output is written, which makes the in-place forms of NCCL safe without a second buffer.
 void Exchange::run(std::size_t begin, std::size_t end) {
   const Call &first = *calls[0];
   std::size_t size = sizeOf(first.type), bytes = (end - begin) * size, n = calls.size();
@@ -156,8 +159,8 @@ std::shared_ptr<Exchange> Clique::arriveCollective(Call &call, std::string &mism
       continue;
     if (other->kind != call.kind || other->count != call.count || other->type != call.type ||
         other->op != call.op || other->peer != call.peer)
-      mismatch = "collective " + std::to_string(position) + " of communicator '" + name + "': " + side(*other) +
-                 ", but " + side(call);
+      mismatch = "collective " + std::to_string(position) + " of communicator '" + name +
+                 "': " + side(*other) + ", but " + side(call);
     break;
   }
   exchange->calls[static_cast<std::size_t>(call.self)] = &call;
@@ -171,7 +174,8 @@ std::shared_ptr<Exchange> Clique::arriveCollective(Call &call, std::string &mism
 
 std::shared_ptr<Exchange> Clique::arriveTransfer(Call &call, std::string &mismatch) {
   bool sends = call.kind == CallKind::Send;
-  std::deque<Call *> &waiting = channels[sends ? std::pair(call.self, call.peer) : std::pair(call.peer, call.self)];
+  std::deque<Call *> &waiting =
+      channels[sends ? std::pair(call.self, call.peer) : std::pair(call.peer, call.self)];
   if (waiting.empty() || waiting.front()->kind == call.kind) {
     waiting.push_back(&call);
     return nullptr;

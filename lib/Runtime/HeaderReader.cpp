@@ -119,7 +119,10 @@ void HeaderReader::appendEscape(std::string &result) {
 
 /// Checks that the bytes are UTF-8: no stray or missing continuation, no overlong form, no surrogate.
 void HeaderReader::appendUtf8Sequence(std::string &result, unsigned char lead) {
-  int more = lead >= 0xF0 && lead < 0xF5 ? 3 : lead >= 0xE0 && lead < 0xF0 ? 2 : lead >= 0xC2 && lead < 0xE0 ? 1 : 0;
+  int more = lead >= 0xF0 && lead < 0xF5   ? 3
+             : lead >= 0xE0 && lead < 0xF0 ? 2
+             : lead >= 0xC2 && lead < 0xE0 ? 1
+                                           : 0;
   if (more == 0)
     fail("a string is not UTF-8");
   unsigned code = lead & (0x3Fu >> more);

@@ -52,11 +52,15 @@ std::vector<std::int64_t> coordinatesOf(const Program &program, int rank) {
 }
 
 int pipelineSize(const Program &program) {
-  return program.pipelineAxis < 0 ? 1 : static_cast<int>(program.mesh[static_cast<std::size_t>(program.pipelineAxis)].size);
+  return program.pipelineAxis < 0
+             ? 1
+             : static_cast<int>(program.mesh[static_cast<std::size_t>(program.pipelineAxis)].size);
 }
 
 int pipelineOf(const Program &program, std::span<const std::int64_t> coordinates) {
-  return program.pipelineAxis < 0 ? 0 : static_cast<int>(coordinates[static_cast<std::size_t>(program.pipelineAxis)]);
+  return program.pipelineAxis < 0
+             ? 0
+             : static_cast<int>(coordinates[static_cast<std::size_t>(program.pipelineAxis)]);
 }
 
 static int rankAt(const Program &program, std::span<const std::int64_t> coordinates) {

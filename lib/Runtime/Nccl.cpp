@@ -48,8 +48,7 @@ public:
     config.blocking = 0;
     config.commName = name;
     ncclComm_t comm = nullptr;
-    ncclResult_t result =
-        ncclCommInitRankConfig(&comm, static_cast<int>(members.size()), id, self, &config);
+    ncclResult_t result = ncclCommInitRankConfig(&comm, static_cast<int>(members.size()), id, self, &config);
     if (comm)
       comms.push_back(comm);
     PLUMB_NCCL(result);
@@ -73,7 +72,8 @@ public:
   void synchronize(std::span<const cudaStream_t> streams) override {
     cudaEvent_t done;
     PLUMB_CUDA(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
-    std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, decltype(&cudaEventDestroy)> owner(done, cudaEventDestroy);
+    std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, decltype(&cudaEventDestroy)> owner(done,
+                                                                                           cudaEventDestroy);
     for (cudaStream_t stream : streams) {
       PLUMB_CUDA(cudaEventRecord(done, stream));
       waitFor([&] { return isReached(done); }, "the end of a step");
@@ -98,7 +98,8 @@ private:
     if (result == ncclSuccess)
       result = state;
     if (result != ncclSuccess && result != ncclInProgress)
-      throw Failure(std::string("NCCL reports: ") + ncclGetErrorString(result) + " (" + ncclGetLastError(comm) + ")");
+      throw Failure(std::string("NCCL reports: ") + ncclGetErrorString(result) + " (" +
+                    ncclGetLastError(comm) + ")");
     return result == ncclSuccess;
   }
 
@@ -141,8 +142,8 @@ std::string signatureOf(const Program &program, const Options &options) {
   std::string text = std::string("program '") + program.name + "' on mesh";
   for (const Axis &axis : program.mesh)
     text += std::string(" ") + axis.name + "=" + std::to_string(axis.size);
-  return text + ", " + std::to_string(program.microbatches) + " microbatches, " + std::to_string(options.steps) +
-         " steps" + (options.save.empty() ? "" : ", results saved");
+  return text + ", " + std::to_string(program.microbatches) + " microbatches, " +
+         std::to_string(options.steps) + " steps" + (options.save.empty() ? "" : ", results saved");
 }
 
 void checkVersions() {
@@ -152,14 +153,14 @@ void checkVersions() {
   PLUMB_CUDA(cudaDriverGetVersion(&cuda));
   if (nccl < kLeastNccl || cuda < kLeastCuda)
     throw Failure("NCCL " + std::to_string(nccl) + " with a driver for CUDA " + std::to_string(cuda) +
-                  "; the program needs " + std::to_string(kLeastNccl) + " (2.26) and " + std::to_string(kLeastCuda) +
-                  " (12.3)");
+                  "; the program needs " + std::to_string(kLeastNccl) + " (2.26) and " +
+                  std::to_string(kLeastCuda) + " (12.3)");
 }
 
 void runRank(const Program &program, const Options &options, const Place &place) {
   if (place.size != rankCount(program))
-    throw Failure("the launcher starts " + std::to_string(place.size) + " ranks, but the mesh of the program has " +
-                  std::to_string(rankCount(program)));
+    throw Failure("the launcher starts " + std::to_string(place.size) +
+                  " ranks, but the mesh of the program has " + std::to_string(rankCount(program)));
   // Keeps the order of launches when kernels of several communicators wait for each other.
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
   constexpr std::uint64_t kDefaultTimeout = 600;
@@ -222,8 +223,8 @@ void raise(cudaError_t error, const char *call, const char *file, int line) {
 
 void settle(ncclResult_t result, const char *call, const char *file, int line) {
   if (result != ncclInProgress || !NcclProvider::active)
-    throw Failure(describe(call, file, line) + ": " + ncclGetErrorString(result) + " (" + ncclGetLastError(nullptr) +
-                  ")");
+    throw Failure(describe(call, file, line) + ": " + ncclGetErrorString(result) + " (" +
+                  ncclGetLastError(nullptr) + ")");
   NcclProvider::active->settle(describe(call, file, line));
 }
 

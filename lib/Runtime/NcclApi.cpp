@@ -30,8 +30,8 @@ ncclResult_t validate(const Call &call, const ncclComm *comm) {
   std::size_t size = comm->clique->ranks.size();
   bool hasPeer = call.isTransfer() || call.kind == CallKind::Broadcast;
   if (hasPeer && (call.peer < 0 || static_cast<std::size_t>(call.peer) >= size))
-    return reject(ncclInvalidArgument, "peer or root " + std::to_string(call.peer) + " is not in a communicator of " +
-                                           std::to_string(size) + " ranks");
+    return reject(ncclInvalidArgument, "peer or root " + std::to_string(call.peer) +
+                                           " is not in a communicator of " + std::to_string(size) + " ranks");
   bool sends = call.kind != CallKind::Recv && (call.kind != CallKind::Broadcast || call.peer == call.self);
   bool receives = call.kind != CallKind::Send;
   if (call.count && ((sends && !call.send) || (receives && !call.recv)))
@@ -68,8 +68,7 @@ ncclResult_t issue(Call call, ncclComm *comm, cudaStream_t handle) {
     return ncclSuccess;
   }
   if (group.stream && group.stream != stream)
-    return reject(ncclInvalidUsage,
-                  "a group spans streams " + text(group.stream) + " and " + text(stream));
+    return reject(ncclInvalidUsage, "a group spans streams " + text(group.stream) + " and " + text(stream));
   group.stream = stream;
   group.calls.push_back(call);
   return ncclSuccess;
@@ -99,9 +98,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId) {
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
-  static const char *const texts[] = {
-      "no error",      "unhandled cuda error", "unhandled system error", "internal error", "invalid argument",
-      "invalid usage", "remote error",         "operation in progress"};
+  static const char *const texts[] = {"no error",       "unhandled cuda error", "unhandled system error",
+                                      "internal error", "invalid argument",     "invalid usage",
+                                      "remote error",   "operation in progress"};
   return result >= 0 && result < ncclNumResults ? texts[result] : "unknown result code";
 }
 
@@ -122,9 +121,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId c
     std::lock_guard guard(world.lock());
     clique = &world.clique(std::string(commId.internal, NCCL_UNIQUE_ID_BYTES), name, nranks);
     if (clique->ranks.size() != static_cast<std::size_t>(nranks))
-      return reject(ncclInvalidArgument, "communicator '" + clique->name + "' has " +
-                                             std::to_string(clique->ranks.size()) + " ranks on one rank and " +
-                                             std::to_string(nranks) + " on another");
+      return reject(ncclInvalidArgument,
+                    "communicator '" + clique->name + "' has " + std::to_string(clique->ranks.size()) +
+                        " ranks on one rank and " + std::to_string(nranks) + " on another");
     int &member = clique->ranks[static_cast<std::size_t>(rank)];
     if (member >= 0)
       return reject(ncclInvalidUsage, "rank " + std::to_string(rank) + " of communicator '" + clique->name +
@@ -184,8 +183,9 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, n
   return issue({CallKind::AllReduce, nullptr, 0, -1, sendbuff, recvbuff, count, datatype, op}, comm, stream);
 }
 
-ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream) {
   return issue({CallKind::ReduceScatter, nullptr, 0, -1, sendbuff, recvbuff, recvcount, datatype, op}, comm,
                stream);
 }
@@ -200,8 +200,8 @@ ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, nc
   return issue({CallKind::AllToAll, nullptr, 0, -1, sendbuff, recvbuff, count, datatype}, comm, stream);
 }
 
-ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
   return issue({CallKind::Broadcast, nullptr, 0, root, sendbuff, recvbuff, count, datatype}, comm, stream);
 }
 

@@ -111,8 +111,8 @@ void reduceTyped(ncclRedOp_t op, std::span<const void *const> inputs, std::span<
 
 } // namespace
 
-void reduce(ncclDataType_t type, ncclRedOp_t op, std::span<const void *const> inputs, std::span<void *const> outputs,
-            std::size_t count) {
+void reduce(ncclDataType_t type, ncclRedOp_t op, std::span<const void *const> inputs,
+            std::span<void *const> outputs, std::size_t count) {
   switch (type) {
   case ncclInt8:
     return reduceTyped<std::int8_t>(op, inputs, outputs, count);

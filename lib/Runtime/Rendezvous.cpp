@@ -1,8 +1,8 @@
 //===- Rendezvous.cpp - How processes find each other ---------------------------===//
 //
-// A request is {magic, kind, two numbers, size} and `size` bytes; the answer is {ok, size} and `size` bytes: the value,
-// or the sentence that says what failed. Numbers are of this host's byte order; the magic number differs between byte
-// orders.
+// A request is {magic, kind, two numbers, size} and `size` bytes; the answer is {ok, size} and `size` bytes:
+// the value, or the sentence that says what failed. Numbers are of this host's byte order; the magic number
+// differs between byte orders.
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,12 +66,14 @@ Place placeFromEnvironment() {
     break;
   }
   if (place.rank >= place.size)
-    throw UsageError("the launcher gives rank " + std::to_string(place.rank) + " of " + std::to_string(place.size));
+    throw UsageError("the launcher gives rank " + std::to_string(place.rank) + " of " +
+                     std::to_string(place.size));
   if (const char *address = std::getenv("MASTER_ADDR"))
     place.address = address;
   place.port = environmentInt("MASTER_PORT", kDefaultMasterPort) + 1;
   if (place.port > 65535)
-    throw UsageError("the rendezvous needs the port after MASTER_PORT, which is " + std::to_string(place.port - 1));
+    throw UsageError("the rendezvous needs the port after MASTER_PORT, which is " +
+                     std::to_string(place.port - 1));
   return place;
 }
 
@@ -276,7 +278,8 @@ RendezvousServer::~RendezvousServer() = default;
 // Client
 //===----------------------------------------------------------------------===//
 
-RendezvousClient::RendezvousClient(const Place &place, const std::string &signature, std::chrono::seconds timeout)
+RendezvousClient::RendezvousClient(const Place &place, const std::string &signature,
+                                   std::chrono::seconds timeout)
     : connection(Socket::connect(place.address, place.port, timeout)) {
   ask(Hello, place.rank, place.size, asBytes(signature));
 }
@@ -288,7 +291,8 @@ std::vector<std::byte> RendezvousClient::ask(std::int64_t kind, std::int64_t fir
   connection.send(payload.data(), payload.size());
   AnswerHeader answer;
   std::vector<std::byte> value;
-  bool received = connection.receive(&answer, sizeof answer) && answer.bytes >= 0 && answer.bytes <= kMostBytes;
+  bool received =
+      connection.receive(&answer, sizeof answer) && answer.bytes >= 0 && answer.bytes <= kMostBytes;
   if (received) {
     value.resize(static_cast<std::size_t>(answer.bytes));
     received = connection.receive(value.data(), value.size());
@@ -307,7 +311,9 @@ void RendezvousClient::publish(const std::string &key, std::span<const std::byte
   ask(Publish, static_cast<std::int64_t>(key.size()), 0, payload);
 }
 
-std::vector<std::byte> RendezvousClient::await(const std::string &key) { return ask(Await, 0, 0, asBytes(key)); }
+std::vector<std::byte> RendezvousClient::await(const std::string &key) {
+  return ask(Await, 0, 0, asBytes(key));
+}
 
 void RendezvousClient::deliver(const Piece &piece) {
   ask(Deliver, static_cast<std::int64_t>(piece.result), piece.microbatch, piece.data);

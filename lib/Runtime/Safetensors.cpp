@@ -30,9 +30,9 @@ using Views = std::map<std::string, TensorView, std::less<>>;
 /// Bytes of one element; 0 for an unknown type.
 std::int64_t elementSize(std::string_view dtype) {
   static const std::map<std::string_view, std::int64_t> sizes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"I16", 2}, {"U16", 2},
-      {"F16", 2},  {"BF16", 2}, {"I32", 4}, {"U32", 4},     {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8},
-      {"C64", 8}};
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
+      {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},     {"U32", 4},
+      {"F32", 4},  {"F64", 8}, {"I64", 8}, {"U64", 8},     {"C64", 8}};
   auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
 }
@@ -43,7 +43,8 @@ bool byteCount(std::string_view dtype, const std::vector<std::int64_t> &shape, s
   // An extent of 0 makes the tensor empty, however large the others are.
   if (std::ranges::count(shape, 0) != 0)
     bytes = 0;
-  return std::ranges::all_of(shape, [&](std::int64_t extent) { return !__builtin_mul_overflow(bytes, extent, &bytes); });
+  return std::ranges::all_of(
+      shape, [&](std::int64_t extent) { return !__builtin_mul_overflow(bytes, extent, &bytes); });
 }
 
 std::string quoted(const std::string &name) { return "tensor '" + name + "'"; }
@@ -75,7 +76,11 @@ Record readRecord(HeaderReader &reader, const std::string &name) {
     }
   });
   if (!hasDtype || !hasShape || !hasOffsets)
-    reader.fail(quoted(name) + " lacks '" + (!hasDtype ? "dtype" : !hasShape ? "shape" : "data_offsets") + "'");
+    reader.fail(quoted(name) + " lacks '" +
+                (!hasDtype   ? "dtype"
+                 : !hasShape ? "shape"
+                             : "data_offsets") +
+                "'");
   return record;
 }
 
@@ -92,9 +97,10 @@ TensorView view(const std::string &name, const Record &record, std::span<const s
     throw Failure(quoted(name) + " ends at byte " + std::to_string(end) + " of the data, but the file has " +
                   std::to_string(data.size()) + " bytes of data");
   if (end - begin != bytes)
-    throw Failure(quoted(name) + " occupies " + std::to_string(end - begin) + " bytes, but its shape and dtype need " +
-                  std::to_string(bytes));
-  return {record.dtype, record.shape, data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes))};
+    throw Failure(quoted(name) + " occupies " + std::to_string(end - begin) +
+                  " bytes, but its shape and dtype need " + std::to_string(bytes));
+  return {record.dtype, record.shape,
+          data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes))};
 }
 
 /// The tensors, in the order of their bytes, must tile the data.
@@ -111,12 +117,13 @@ void checkTiling(const Views &views, std::span<const std::byte> data) {
     const std::byte *begin = entry->second.data.data();
     if (begin != next)
       throw Failure(quoted(entry->first) + " begins at byte " + std::to_string(begin - data.data()) +
-                    " of the data, but the tensor before it ends at byte " + std::to_string(next - data.data()));
+                    " of the data, but the tensor before it ends at byte " +
+                    std::to_string(next - data.data()));
     next = begin + entry->second.data.size();
   }
   if (next != data.data() + data.size())
-    throw Failure("the tensors end at byte " + std::to_string(next - data.data()) + " of the data, but the file has " +
-                  std::to_string(data.size()) + " bytes of data");
+    throw Failure("the tensors end at byte " + std::to_string(next - data.data()) +
+                  " of the data, but the file has " + std::to_string(data.size()) + " bytes of data");
 }
 
 [[noreturn]] void failOn(const std::string &path, const std::string &what) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <string>
 
 namespace plumb {
@@ -23,21 +24,27 @@ static void checkTensor(const Program &program, const Tensor &tensor) {
   require(tensor.rank >= 0 && tensor.rank <= 8, "has a rank outside 0 … 8");
   require(tensor.offsets.size() == static_cast<std::size_t>(pipelineSize(program)),
           "does not have one offset per pipeline coordinate");
+  std::set<int> used;
   for (int i = 0; i < tensor.rank; ++i) {
     const Dim &dim = tensor.dims[i];
-    require(dim.size >= 0 && dim.blocks >= 1 && dim.size % dim.blocks == 0, "has blocks that do not divide a size");
-    for (std::int8_t axis : dim.axes)
-      require(axis >= -1 && axis <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");
+    require(dim.size >= 0 && dim.blocks >= 1 && dim.size % dim.blocks == 0,
+            "has blocks that do not divide a size");
+    for (int k = 0; k < 6 && dim.axes[k] >= 0; ++k) {
+      require(dim.axes[k] <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");
+      require(used.insert(dim.axes[k]).second, "is cut twice by one axis");
+    }
   }
 }
 
 static void checkProgram(const Program &program) {
-  for (std::span<const Tensor> tensors : {program.parameters, program.gradients, program.inputs, program.outputs})
+  for (std::span<const Tensor> tensors :
+       {program.parameters, program.gradients, program.inputs, program.outputs})
     for (const Tensor &tensor : tensors)
       checkTensor(program, tensor);
-  bool consistent = program.microbatches >= 1 && program.step && program.streams >= 0 && program.events >= 0 &&
-                    program.pipelineAxis < static_cast<int>(program.mesh.size()) &&
-                    std::ranges::all_of(program.mesh, [](const Axis &axis) { return axis.size >= 1; }) &&
+  bool consistent = program.microbatches >= 1 && program.step && program.streams >= 0 &&
+                    program.events >= 0 && program.pipelineAxis < static_cast<int>(program.mesh.size()) &&
+                    std::ranges::all_of(
+                        program.mesh, [](const Axis &axis) { return axis.size >= 1; }) &&
                     program.arenaBytes.size() == static_cast<std::size_t>(pipelineSize(program));
   for (const Communicator &communicator : program.communicators)
     for (int coordinate : communicator.pipeline)
@@ -82,8 +89,9 @@ static void checkInputs(const Program &program, const Options &options, const Sa
     bool hasSteps = view && hasStepDimension(program.inputs[i], *view);
     checkView(file, inputName(i), program.inputs[i], view, hasSteps);
     if (hasSteps && view->shape[0] < options.steps)
-      throw Failure("'" + file.path() + "': tensor '" + inputName(i) + "' holds " + std::to_string(view->shape[0]) +
-                    " steps, but " + std::to_string(options.steps) + " are to run");
+      throw Failure("'" + file.path() + "': tensor '" + inputName(i) + "' holds " +
+                    std::to_string(view->shape[0]) + " steps, but " + std::to_string(options.steps) +
+                    " are to run");
   }
 }
 
@@ -91,15 +99,16 @@ Sources openSources(const Program &program, const Options &options) {
   checkProgram(program);
   if (options.inputs.empty() && !program.inputs.empty())
     throw UsageError("the program has " + std::to_string(program.inputs.size()) +
-                     " inputs; give a file that holds them with --inputs");
+                     " input(s); give a file that holds them with --inputs");
   if (options.weights.empty() && !program.parameters.empty())
     throw UsageError("the program has " + std::to_string(program.parameters.size()) +
-                     " parameters; give a file that holds them with --weights");
+                     " parameter(s); give a file that holds them with --weights");
   Sources sources;
   if (!options.weights.empty()) {
     sources.weights = std::make_unique<SafetensorsFile>(options.weights);
     for (const Tensor &parameter : program.parameters)
-      checkView(*sources.weights, parameter.name, parameter, findParameter(*sources.weights, parameter), false);
+      checkView(*sources.weights, parameter.name, parameter, findParameter(*sources.weights, parameter),
+                false);
   }
   if (!options.inputs.empty()) {
     sources.inputs = std::make_unique<SafetensorsFile>(options.inputs);

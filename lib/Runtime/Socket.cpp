@@ -17,7 +17,9 @@
 
 namespace plumb {
 
-[[noreturn]] static void failOn(const std::string &what) { throw Failure(what + ": " + std::strerror(errno)); }
+[[noreturn]] static void failOn(const std::string &what) {
+  throw Failure(what + ": " + std::strerror(errno));
+}
 
 static void disableDelay(int descriptor) {
   int on = 1;
@@ -72,8 +74,9 @@ Socket Socket::connect(const std::string &address, int port, std::chrono::second
       why = std::strerror(errno);
     }
     if (std::chrono::steady_clock::now() >= deadline)
-      throw Failure("cannot reach rank 0 at " + address + ":" + std::to_string(port) + " (MASTER_ADDR, MASTER_PORT + 1) within " +
-                    std::to_string(timeout.count()) + " s: " + why);
+      throw Failure("cannot reach rank 0 at " + address + ":" + std::to_string(port) +
+                    " (MASTER_ADDR, MASTER_PORT + 1) within " + std::to_string(timeout.count()) +
+                    " s: " + why);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

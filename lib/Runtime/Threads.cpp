@@ -83,12 +83,13 @@ int runThreads(const Program &program, int argc, const char *const *argv) {
 namespace detail {
 
 void raise(cudaError_t error, const char *call, const char *file, int line) {
-  throw Failure(std::string(call) + " at " + file + ":" + std::to_string(line) + ": " + cudaGetErrorString(error));
+  throw Failure(std::string(call) + " at " + file + ":" + std::to_string(line) + ": " +
+                cudaGetErrorString(error));
 }
 
 void settle(ncclResult_t result, const char *call, const char *file, int line) {
-  throw Failure(std::string(call) + " at " + file + ":" + std::to_string(line) + ": " + ncclGetErrorString(result) +
-                " (" + ncclGetLastError(nullptr) + ")");
+  throw Failure(std::string(call) + " at " + file + ":" + std::to_string(line) + ": " +
+                ncclGetErrorString(result) + " (" + ncclGetLastError(nullptr) + ")");
 }
 
 } // namespace detail

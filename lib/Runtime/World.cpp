@@ -9,7 +9,8 @@
 
 namespace plumb::host {
 
-World::World(int ranks, std::uint64_t seed) : spins(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()) {
+World::World(int ranks, std::uint64_t seed)
+    : spins(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()) {
   for (int rank = 0; rank < ranks; ++rank)
     devices.push_back(std::make_unique<Device>(*this, rank, seed));
 }
@@ -94,7 +95,8 @@ Outcome runRanks(int ranks, std::uint64_t seed, const std::function<void(int)> &
     for (int rank = 0; rank < ranks; ++rank)
       threads.emplace_back(runRank, std::ref(world), rank, std::cref(body));
   } catch (const std::exception &exception) {
-    world.fail(1, "cannot start a thread for rank " + std::to_string(threads.size()) + ": " + exception.what());
+    world.fail(1,
+               "cannot start a thread for rank " + std::to_string(threads.size()) + ": " + exception.what());
   }
   for (std::thread &thread : threads)
     thread.join();

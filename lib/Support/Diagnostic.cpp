@@ -51,8 +51,8 @@ std::string printable(std::string text) {
   return text;
 }
 
-/// The line under the text: blanks up to the caret, keeping tabs so that it stays aligned, then `^~~~`. Bytes that
-/// continue a UTF-8 character take no column.
+/// The line under the text: blanks up to the caret, keeping tabs so that it stays aligned, then `^~~~`. Bytes
+/// that continue a UTF-8 character take no column.
 void printSnippet(std::ostream &os, const Place &place, bool colour) {
   auto takesColumn = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
   std::string shown = printable(place.text);
@@ -72,7 +72,8 @@ void printSnippet(std::ostream &os, const Place &place, bool colour) {
   for (size_t i = caret + 1; i < end; ++i)
     if (takesColumn(shown[i]))
       underline += '~';
-  os << margin << "| " << marks << (colour ? "\033[1;32m" : "") << underline << (colour ? "\033[0m" : "") << '\n';
+  os << margin << "| " << marks << (colour ? "\033[1;32m" : "") << underline << (colour ? "\033[0m" : "")
+     << '\n';
 }
 
 void printOne(std::ostream &os, const Diagnostic &diagnostic, bool colour) {

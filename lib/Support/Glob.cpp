@@ -15,8 +15,8 @@ static std::vector<std::string> splitAtDots(std::string_view name) {
   return components;
 }
 
-/// Matches `items` against `pattern`, whose elements either match one item or, where `isRun`, any number of them.
-/// Greedy with one restart point, which suffices for a single kind of run.
+/// Matches `items` against `pattern`, whose elements either match one item or, where `isRun`, any number of
+/// them. Greedy with one restart point, which suffices for a single kind of run.
 template <typename Items, typename Pattern, typename IsRun, typename MatchesOne>
 static bool matchRuns(const Items &items, const Pattern &pattern, IsRun isRun, MatchesOne matchesOne) {
   constexpr size_t none = static_cast<size_t>(-1);

@@ -111,6 +111,7 @@ private:
   SmallVector<int64_t> packedStrides(int64_t width) const;
   void emitRows(Point &point, function_ref<void(Point &, int64_t rows)> body);
   void emitTile(Point point, const Tile &tile);
+  void emitEpilogue(const Point &point, const Tile &tile);
   Value convert(Value value, ArrayRef<Operation *> conversions, int64_t width);
 
   ImplicitLocOpBuilder &b;
@@ -121,7 +122,7 @@ private:
   int64_t lanes, rowsPerTile, columnsPerTile, depth = 1, panelsPerBlock;
   int rowLoop = -1, columnLoop;
   bool packsA, packsB;
-  Value bufferA, bufferB;
+  Value bufferA, bufferB, bufferC;
 };
 } // namespace
 
@@ -141,11 +142,11 @@ Emitter::Emitter(ImplicitLocOpBuilder &b, const Product &p, const VectorTarget &
   rowsPerTile = std::min(rows, accumulators / vectors);
   packsB = accessB().strides[columnLoop] != 1 || rows > 2 * rowsPerTile;
   // A block of packed panels shares the second-level cache with the rows of A that pass by.
-  int64_t budget = 512 * 1024 / (depth * columnsPerTile * std::max<int64_t>(4, element.getIntOrFloatBitWidth() / 8));
+  int64_t budget = 768 * 1024 / (depth * columnsPerTile * std::max<int64_t>(4, element.getIntOrFloatBitWidth() / 8));
   panelsPerBlock = std::clamp<int64_t>(budget, 1, std::max<int64_t>(1, columns / columnsPerTile));
   // A walk through A with long strides touches a page per step; worth a copy if several panels share it.
   int64_t bytesOfWalk = std::abs(accessA().strides[p.inner.back()]) * depth * 4;
-  packsA = accessA().strides[p.inner.back()] != 1 && bytesOfWalk > 32 * 1024 && panelsPerBlock >= 4;
+  packsA = accessA().strides[p.inner.back()] != 1 && bytesOfWalk > 32 * 1024 && panelsPerBlock >= 2;
 }
 
 Value Emitter::convert(Value value, ArrayRef<Operation *> conversions, int64_t width) {
@@ -210,7 +211,12 @@ void Emitter::emitTile(Point point, const Tile &tile) {
   const Access &accC = accessC();
   Access tileA = accessA(), tileB = accessB(), tileC = accC;
   int64_t rowStrideA = rowLoop < 0 ? 0 : tileA.strides[rowLoop], rowStrideC = rowLoop < 0 ? 0 : accC.strides[rowLoop];
-  tileC.pointer = advance(b, accC, linearIndex(b, accC.strides, point.indices));
+  if (bufferC) {
+    tileC.pointer = bufferC;
+    rowStrideC = columnsPerTile;
+  } else {
+    tileC.pointer = advance(b, accC, linearIndex(b, accC.strides, point.indices));
+  }
   ArrayRef<Operation *> convertA = p.convertA, convertB = p.convertB;
   if (tile.packedA) {
     tileA = {tile.packedA, element, packedStrides(lanes)};
@@ -265,6 +271,27 @@ void Emitter::emitTile(Point point, const Tile &tile) {
       storeElements(b, sums[row * vectors + vector], addressC(row, vector), validLanes(vector));
 }
 
+/// The epilogue of one tile, which begins at the point.
+void Emitter::emitEpilogue(const Point &point, const Tile &tile) {
+  LoopNest nest = p.epilogue->nest;
+  nest.sizes.assign(nest.loops(), 1);
+  nest.sizes[columnLoop] = tile.columns;
+  if (rowLoop >= 0)
+    nest.sizes[rowLoop] = tile.rows;
+  for (Access &access : llvm::concat<Access>(nest.inputs, nest.outputs))
+    if (access.pointer)
+      access.pointer = advance(b, access, linearIndex(b, access.strides, point.indices));
+  if (bufferC) {
+    Access &input = nest.inputs[p.epilogue->input];
+    input.pointer = bufferC;
+    input.strides.assign(nest.loops(), 0);
+    input.strides[columnLoop] = 1;
+    if (rowLoop >= 0)
+      input.strides[rowLoop] = columnsPerTile;
+  }
+  emitLoops(b, nest, target);
+}
+
 /// The panels that begin in [first, past), `columns` wide: packs them, then runs all rows over them.
 void Emitter::emitBlock(Point point, Value first, Value past, int64_t columns) {
   Value step = constantI64(b, columnsPerTile);
@@ -290,7 +317,12 @@ void Emitter::emitBlock(Point point, Value first, Value past, int64_t columns) {
     emitRows(point, [&](Point &at, int64_t rows) {
       if (packsA)
         pack(accessA(), at, rowLoop, rows, bufferA, lanes, p.convertA);
-      forPanels(at, [&](Value packed) { emitTile(at, {rows, columns, bufferA, packed}); });
+      forPanels(at, [&](Value packed) {
+        Tile tile{rows, columns, bufferA, packed};
+        emitTile(at, tile);
+        if (p.epilogue)
+          emitEpilogue(at, tile);
+      });
     });
     return SmallVector<Value>();
   });
@@ -305,6 +337,8 @@ void Emitter::emit() {
     bufferA = allocate(depth * lanes);
   if (packsB)
     bufferB = allocate(panelsPerBlock * depth * columnsPerTile);
+  if (p.epilogue && p.epilogue->consumes)
+    bufferC = allocate(rowsPerTile * columnsPerTile);
   SmallVector<int> outer = p.batch;
   outer.append(p.columns.begin(), p.columns.end() - 1);
   Point point(p.nest.loops());

@@ -47,6 +47,10 @@ FailureOr<int64_t> assignScratch(func::FuncOp function) {
 
   SmallVector<Temporary> temporaries;
   auto result = function.walk([&](memref::AllocOp alloc) {
+    if (alloc->use_empty()) {
+      alloc.erase();
+      return WalkResult::advance();
+    }
     MemRefType type = alloc.getType();
     if (!type.hasStaticShape() || !type.getLayout().isIdentity()) {
       alloc.emitError("a temporary of ") << type << " has no static size";

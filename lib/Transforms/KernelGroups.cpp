@@ -62,8 +62,7 @@ void KernelGroups::add(Operation *op, int64_t position) {
     positions[op] = state.lastStore;
   } else if (auto store = dyn_cast<StoreOp>(op)) {
     StateAccess &state = states[store.getSymbol()];
-    if (state.loads.size() == 1)
-      onlyLoad[store] = state.loads[0];
+    loads[store] = std::move(state.loads);
     state = {position, {}};
     positions[op] = position;
   } else {
@@ -126,6 +125,13 @@ bool KernelGroups::isInternal(Operation *op, int group) const {
   return isView(op) && find(skipViews(op->getResult(0)).getDefiningOp()) == group;
 }
 
+/// Whether an op of the phase, or of a later one, reads a value or a view of it.
+static bool isReadIn(Value value, Phase phase) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return isView(user) ? isReadIn(user->getResult(0), phase) : getPhase(user) >= phase;
+  });
+}
+
 StoreOp KernelGroups::findInPlaceStore(Value value, int group, LoadOp &load) const {
   Operation *def = value.getDefiningOp();
   auto tensorOp = dyn_cast<nn::TensorOpInterface>(def);
@@ -135,11 +141,18 @@ StoreOp KernelGroups::findInPlaceStore(Value value, int group, LoadOp &load) con
     auto store = dyn_cast<StoreOp>(user);
     if (!store || getPhase(store) != groups[group].phase)
       continue;
-    // The kernel overwrites the state earlier than the store did, so nothing else may read it in between; and it
+    // The kernel overwrites the state earlier than the store did, so nothing else may read it in this phase; and it
     // reads each element of the state just before it writes it, so only this op may read the loaded value.
-    load = onlyLoad.lookup(store);
-    if (load && getPhase(load) == getPhase(store) && load.getResult().getType() == value.getType() &&
-        load.getResult().hasOneUse() && *load.getResult().getUsers().begin() == def)
+    load = {};
+    bool others = false;
+    for (LoadOp candidate : loads.find(store)->second) {
+      Value loaded = candidate.getResult();
+      if (loaded.hasOneUse() && *loaded.getUsers().begin() == def && loaded.getType() == value.getType() && !load)
+        load = candidate;
+      else
+        others |= isReadIn(loaded, groups[group].phase);
+    }
+    if (load && !others && getPhase(load) == getPhase(store))
       return store;
   }
   return {};

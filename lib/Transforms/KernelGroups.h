@@ -53,6 +53,7 @@ private:
     int64_t lastStore = -1;             ///< Position of the latest store.
     llvm::SmallVector<LoadOp, 2> loads; ///< Those since.
   };
+  using Loads = llvm::SmallVector<LoadOp, 2>;
 
   void add(mlir::Operation *op, int64_t position);
   void addTensorOp(nn::TensorOpInterface op, int64_t position);
@@ -65,7 +66,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   llvm::DenseMap<mlir::Operation *, int> constants; ///< With the length of the longest chain of ops.
   llvm::StringMap<StateAccess> states;
-  llvm::DenseMap<StoreOp, LoadOp> onlyLoad; ///< The one load between a store and the store before it.
+  llvm::DenseMap<StoreOp, Loads> loads; ///< Those between a store and the store before it.
 };
 
 /// The value that a chain of views starts from.

@@ -39,11 +39,17 @@ namespace {
 
 using Axes = SmallVector<AxisRefAttr, 2>;
 
+/// How one factor is cut: `axes`, outermost first, within each of `blocks` equal blocks of it.
+struct Cut {
+  Axes axes;
+  int64_t blocks = 1;
+};
+
 /// The sharding of the factors of one op, found from the layouts of its operands.
 class FactorSharding {
 public:
   FactorSharding(const LayoutPropagation &propagation, nn::TensorOpInterface op)
-      : propagation(propagation), op(op), rule(op.getShardingRule()), axes(rule.factors.size()) {}
+      : propagation(propagation), op(op), rule(op.getShardingRule()), cuts(rule.factors.size()) {}
 
   LogicalResult join(ArrayRef<LayoutAttr> arriving) {
     if (failed(collectCandidates(arriving)))
@@ -54,33 +60,39 @@ public:
     return success();
   }
 
-  LayoutAttr operandLayout(unsigned index, LayoutAttr arriving) const {
+  LayoutAttr operandLayout(unsigned index) const {
     SmallVector<PartialAttr> kept;
-    for (PartialAttr partial : arriving.getPartial())
-      if (llvm::is_contained(passing, partial))
+    for (const auto &[partial, operands] : passing)
+      if (llvm::is_contained(operands, static_cast<int>(index)))
         kept.push_back(partial);
-    return layoutOf(rule.operands[index]).withPartial(kept);
+    return layoutOf(rule.operands[index]).withPartial(sorted(kept));
   }
 
   LayoutAttr resultLayout(unsigned index) const {
     SmallVector<PartialAttr> partial;
-    for (auto [factor, factorAxes] : llvm::zip(rule.factors, axes))
+    for (auto [factor, cut] : llvm::zip(rule.factors, cuts))
       if (factor.kind == FactorKind::Reduction)
-        for (AxisRefAttr axis : factorAxes)
+        for (AxisRefAttr axis : cut.axes)
           partial.push_back(propagation.sumOver(axis.getName()));
-    llvm::append_range(partial, passing);
-    llvm::sort(partial, [](PartialAttr a, PartialAttr b) {
-      return a.getAxis().getName().getValue() < b.getAxis().getName().getValue();
-    });
-    return layoutOf(rule.results[index]).withPartial(partial);
+    for (const auto &[passed, operands] : passing)
+      partial.push_back(passed);
+    return layoutOf(rule.results[index]).withPartial(sorted(partial));
   }
 
 private:
   struct Candidate {
     int factor;
-    Axes axes;
+    Cut cut;
     int64_t elements;
   };
+
+  /// Partial axes are kept by name, so that equal layouts are equal attributes.
+  static SmallVector<PartialAttr> sorted(SmallVector<PartialAttr> partial) {
+    llvm::sort(partial, [](PartialAttr a, PartialAttr b) {
+      return a.getAxis().getName().getValue() < b.getAxis().getName().getValue();
+    });
+    return partial;
+  }
 
   int64_t product(ArrayRef<AxisRefAttr> list) const {
     int64_t result = 1;
@@ -94,33 +106,40 @@ private:
     for (auto [index, layout] : llvm::enumerate(arriving)) {
       int64_t elements = cast<RankedTensorType>(op->getOperand(index).getType()).getNumElements();
       for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
-        SmallVector<Axes> read(rule.factors.size());
+        SmallVector<Cut> read(rule.factors.size());
         if (!readDim(sharding, rule.operands[index][dim], read))
           return emitInexpressible(index, dim, sharding);
-        for (auto [factor, list] : llvm::enumerate(read))
-          if (!list.empty() && rule.factors[factor].kind != FactorKind::Replicated)
-            candidates.push_back({static_cast<int>(factor), list, elements});
+        for (auto [factor, cut] : llvm::enumerate(read))
+          if (!cut.axes.empty() && rule.factors[factor].kind != FactorKind::Replicated)
+            candidates.push_back({static_cast<int>(factor), cut, elements});
       }
     }
     return success();
   }
 
-  /// Distributes the axes of a dim over its factors, major first: `blocks` skips the factors in front, and an axis
-  /// goes to the first factor that still has parts to give.
-  bool readDim(DimShardingAttr sharding, ArrayRef<int> members, SmallVectorImpl<Axes> &read) const {
+  /// Distributes the axes of a dim over its factors, major first: `blocks` skips the factors in front, its rest stays
+  /// with the factor it falls into, and an axis goes to the first factor that still has parts to give.
+  bool readDim(DimShardingAttr sharding, ArrayRef<int> members, SmallVectorImpl<Cut> &read) const {
+    if (sharding.getAxes().empty())
+      return true;
     size_t member = 0;
-    int64_t skipped = 1;
-    while (member < members.size() && skipped < sharding.getBlocks())
-      skipped *= rule.factors[members[member++]].size;
-    if (skipped != sharding.getBlocks() && !sharding.getAxes().empty())
-      return false;
+    int64_t blocks = sharding.getBlocks();
+    while (member < members.size() && blocks > 1 && blocks % rule.factors[members[member]].size == 0)
+      blocks /= rule.factors[members[member++]].size;
+    if (blocks > 1) {
+      if (member == members.size() || rule.factors[members[member]].size % blocks)
+        return false;
+      read[members[member]].blocks = blocks;
+    }
     for (AxisRefAttr axis : sharding.getAxes()) {
-      auto left = [&](int factor) { return rule.factors[factor].size / product(read[factor]); };
+      auto left = [&](int factor) {
+        return rule.factors[factor].size / (product(read[factor].axes) * read[factor].blocks);
+      };
       while (member < members.size() && left(members[member]) == 1)
         ++member;
       if (member == members.size() || left(members[member]) % propagation.axisSize(axis))
         return false;
-      read[members[member]].push_back(axis);
+      read[members[member]].axes.push_back(axis);
     }
     return true;
   }
@@ -151,11 +170,11 @@ private:
     llvm::SmallDenseSet<AxisRefAttr> used;
     for (const Candidate *entry : order) {
       const Candidate &candidate = *entry;
-      if (!axes[candidate.factor].empty() ||
-          llvm::any_of(candidate.axes, [&](AxisRefAttr axis) { return used.contains(axis); }))
+      if (!cuts[candidate.factor].axes.empty() ||
+          llvm::any_of(candidate.cut.axes, [&](AxisRefAttr axis) { return used.contains(axis); }))
         continue;
-      axes[candidate.factor] = candidate.axes;
-      used.insert(candidate.axes.begin(), candidate.axes.end());
+      cuts[candidate.factor] = candidate.cut;
+      used.insert(candidate.cut.axes.begin(), candidate.cut.axes.end());
     }
   }
 
@@ -166,8 +185,8 @@ private:
         bool open = false;
         for (int factor : dim) {
           if (open)
-            axes[factor].clear();
-          open |= !axes[factor].empty() && product(axes[factor]) != rule.factors[factor].size;
+            cuts[factor] = Cut();
+          open |= !cuts[factor].axes.empty() && product(cuts[factor].axes) != rule.factors[factor].size;
         }
       }
     };
@@ -175,7 +194,8 @@ private:
     llvm::for_each(rule.results, dropIn);
   }
 
-  /// A partial sum passes where the op is linear in exactly the operands that hold it.
+  /// A partial sum passes through a set of operands in which the op is jointly linear, if all of them hold it; other
+  /// operands that hold it are needed whole.
   void passPartials(ArrayRef<LayoutAttr> arriving) {
     SmallVector<PartialAttr> seen;
     for (LayoutAttr layout : arriving)
@@ -187,9 +207,13 @@ private:
       for (auto [index, layout] : llvm::enumerate(arriving))
         if (llvm::is_contained(layout.getPartial(), partial))
           holders.push_back(index);
-      bool taken = llvm::any_of(axes, [&](const Axes &list) { return llvm::is_contained(list, partial.getAxis()); });
-      if (!taken && llvm::is_contained(rule.linear, holders))
-        passing.push_back(partial);
+      if (llvm::any_of(cuts, [&](const Cut &cut) { return llvm::is_contained(cut.axes, partial.getAxis()); }))
+        continue;
+      auto *set = llvm::find_if(rule.linear, [&](ArrayRef<int> operands) {
+        return llvm::all_of(operands, [&](int operand) { return llvm::is_contained(holders, operand); });
+      });
+      if (set != rule.linear.end())
+        passing.push_back({partial, SmallVector<int, 2>(*set)});
     }
   }
 
@@ -200,9 +224,9 @@ private:
       Axes list;
       int64_t blocks = 1, before = 1;
       for (int factor : dim) {
-        if (list.empty() && !axes[factor].empty())
-          blocks = before;
-        llvm::append_range(list, axes[factor]);
+        if (list.empty() && !cuts[factor].axes.empty())
+          blocks = before * cuts[factor].blocks;
+        llvm::append_range(list, cuts[factor].axes);
         before *= rule.factors[factor].size;
       }
       dims.push_back(DimShardingAttr::get(context, list, blocks));
@@ -213,9 +237,9 @@ private:
   const LayoutPropagation &propagation;
   mutable nn::TensorOpInterface op;
   ShardingRule rule;
-  SmallVector<Axes> axes; ///< Per factor.
+  SmallVector<Cut> cuts; ///< Per factor.
   SmallVector<Candidate> candidates;
-  SmallVector<PartialAttr> passing;
+  SmallVector<std::pair<PartialAttr, SmallVector<int, 2>>> passing; ///< With the operands through which each passes.
 };
 
 } // namespace
@@ -225,9 +249,26 @@ FailureOr<OpLayouts> LayoutPropagation::plan(nn::TensorOpInterface op, ArrayRef<
   if (failed(sharding.join(arriving)))
     return failure();
   OpLayouts layouts;
-  for (auto [index, layout] : llvm::enumerate(arriving))
-    layouts.operands.push_back(sharding.operandLayout(index, layout));
+  for (unsigned index = 0; index < arriving.size(); ++index)
+    layouts.operands.push_back(sharding.operandLayout(index));
   for (unsigned index = 0; index < op->getNumResults(); ++index)
     layouts.results.push_back(sharding.resultLayout(index));
   return layouts;
+}
+
+bool LayoutPropagation::isFree(nn::TensorOpInterface op, LayoutAttr from, LayoutAttr to) const {
+  if (op->getNumResults() != 1 || from.getPartial() != to.getPartial())
+    return false;
+  ShardingRule rule = op.getShardingRule();
+  auto isRead = [&](int factor) {
+    return llvm::any_of(rule.operands, [&](const ShardingRule::Tensor &tensor) {
+      return llvm::any_of(tensor, [&](const ShardingRule::Dim &dim) { return llvm::is_contained(dim, factor); });
+    });
+  };
+  for (auto [dim, factors] : llvm::enumerate(rule.results[0]))
+    if (from.getDims()[dim] != to.getDims()[dim])
+      for (int factor : factors)
+        if (rule.factors[factor].kind == FactorKind::Replicated || isRead(factor))
+          return false;
+  return true;
 }

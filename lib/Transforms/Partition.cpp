@@ -64,9 +64,11 @@ private:
     ProvenanceScope scope(builder, &op, getPhase(&op));
     if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
       Location loc = op.getLoc();
-      Value sum = LoadOp::create(builder, loc, operands[0].getType(), accumulate.getSymbolAttr());
-      sum = nn::AddOp::create(builder, loc, sum, operands[0]);
+      auto state = LoadOp::create(builder, loc, operands[0].getType(), accumulate.getSymbolAttr());
+      auto sum = nn::AddOp::create(builder, loc, state, operands[0]);
       StoreOp::create(builder, loc, accumulate.getSymbolAttr(), sum);
+      for (Operation *made : {state.getOperation(), sum.getOperation()})
+        setLayouts(made, {getLayout(accumulate.getValue())});
       return success();
     }
     SmallVector<Value> results = localize(op, operands);

@@ -167,20 +167,8 @@ private:
   /// A result dim whose factor no operand has (a fill, a broadcast) can be made in any layout at once.
   Value remake(Value value, LayoutAttr needed) {
     auto op = dyn_cast<nn::TensorOpInterface>(value.getDefiningOp());
-    LayoutAttr layout = getLayout(value);
-    if (!op || op->getNumResults() != 1 || layout.getPartial() != needed.getPartial())
+    if (!op || !propagation.isFree(op, getLayout(value), needed))
       return {};
-    nn::ShardingRule rule = op.getShardingRule();
-    for (auto [dim, factors] : llvm::enumerate(rule.results[0])) {
-      if (layout.getDims()[dim] == needed.getDims()[dim])
-        continue;
-      for (int factor : factors)
-        if (rule.factors[factor].kind == nn::FactorKind::Replicated ||
-            llvm::any_of(rule.operands, [&](const nn::ShardingRule::Tensor &tensor) {
-              return llvm::any_of(tensor, [&](const nn::ShardingRule::Dim &d) { return llvm::is_contained(d, factor); });
-            }))
-          return {};
-    }
     builder.setInsertionPointAfter(op);
     Operation *clone = builder.clone(*op.getOperation());
     setLayouts(clone, {needed});

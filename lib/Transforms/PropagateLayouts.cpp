@@ -47,6 +47,33 @@ private:
     if (failed(layouts))
       return failure();
     setLayouts(op, layouts->results);
+    return followReaders(op);
+  }
+
+  /// What may be made in any layout is made in that which its readers want, as far as their other operands tell: the
+  /// cotangent of a sum is cut like the value that was summed.
+  LogicalResult followReaders(nn::TensorOpInterface op) {
+    if (op->getNumResults() != 1)
+      return success();
+    LayoutAttr layout = getLayout(op->getResult(0));
+    for (OpOperand &use : op->getUses()) {
+      auto reader = dyn_cast<nn::TensorOpInterface>(use.getOwner());
+      if (!reader)
+        continue;
+      SmallVector<LayoutAttr> arriving;
+      for (Value operand : reader->getOperands()) {
+        LayoutAttr known = getLayout(operand);
+        arriving.push_back(known ? propagation.settled(known) : propagation.replicated(rankOf(operand)));
+      }
+      FailureOr<OpLayouts> layouts = propagation.plan(reader, arriving);
+      if (failed(layouts))
+        return failure();
+      LayoutAttr wanted = layouts->operands[use.getOperandNumber()];
+      if (wanted != layout && propagation.isFree(op, layout, wanted)) {
+        setLayouts(op, {wanted});
+        break;
+      }
+    }
     return success();
   }
 

@@ -124,13 +124,11 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
       for (Operation *user : op.getUsers())
         stages.insert(getStage(user));
       setStage(&op, *stages.begin());
+      OpBuilder builder(op.getContext());
+      builder.setInsertionPointAfter(&op);
       for (int64_t stage : llvm::drop_begin(stages)) {
-        // Beside the original: it dominates all readers, and the block keeps its order.
-        OpBuilder builder(op.getContext());
-        builder.setInsertionPoint(&op);
         Operation *clone = builder.clone(op);
         setStage(clone, stage);
-        portable.insert(clone);
         op.replaceUsesWithIf(clone, [&](OpOperand &use) { return getStage(use.getOwner()) == stage; });
       }
     }

@@ -4,8 +4,8 @@
 
 using namespace plumb;
 
-/// The first byte chooses what the rest is: a whole archive, or the JSON of its program, which random changes to a
-/// compressed container would rarely reach.
+/// The first byte chooses what the rest is: a whole archive, or the JSON of its program, which random changes
+/// to a compressed container would rarely reach.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0)
     return 0;

@@ -12,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     std::size_t bytes = 0;
     for (const auto &[name, view] : plumb::parseSafetensors(image)) {
       // The views lie in the image and do not overlap.
-      if (!view.data.empty() && (view.data.data() < image.data() || view.data.data() + view.data.size() > image.data() + size))
+      if (!view.data.empty() &&
+          (view.data.data() < image.data() || view.data.data() + view.data.size() > image.data() + size))
         __builtin_trap();
       bytes += view.data.size();
     }

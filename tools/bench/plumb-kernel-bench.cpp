@@ -7,7 +7,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -136,9 +135,9 @@ Benchmark softmax(int64_t rows, int64_t columns) {
                         "  ^bb0(%v: f32, %s: f32, %o: f32):\n    %d = arith.subf %v, %s : f32\n    %n = math.exp %d : "
                         "f32\n    linalg.yield %n : f32\n") +
                 zeros("si", r) +
-                generic("%s", reduce, R"("parallel", "reduction")", "%p : " + x, "%si : " + r, r,
+                generic("%sum", reduce, R"("parallel", "reduction")", "%p : " + x, "%si : " + r, r,
                         "  ^bb0(%v: f32, %s: f32):\n    %n = arith.addf %v, %s : f32\n    linalg.yield %n : f32\n") +
-                generic("%y", rowwise, R"("parallel", "parallel")", "%p, %s : " + x + ", " + r, "%ex : " + x, x,
+                generic("%y", rowwise, R"("parallel", "parallel")", "%p, %sum : " + x + ", " + r, "%ex : " + x, x,
                         "  ^bb0(%v: f32, %s: f32, %o: f32):\n    %n = arith.divf %v, %s : f32\n    linalg.yield %n : f32\n") +
                 "  return %y : " + x + "\n";
   return result;
@@ -225,8 +224,11 @@ std::vector<Benchmark> benchmarks() {
   return all;
 }
 
+/// Time of this thread, so that other load on the machine matters less.
 double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
 } // namespace

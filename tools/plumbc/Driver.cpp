@@ -6,6 +6,7 @@
 #include "plumb/Dialect/Plumb/Plumb.h"
 #include "plumb/Dialect/Registration.h"
 #include "plumb/Import/ImportModel.h"
+#include "plumb/Import/ImportPlan.h"
 #include "plumb/Transforms/Passes.h"
 #include <filesystem>
 #include <iostream>
@@ -71,11 +72,11 @@ void Driver::usePlanOfOneRank() {
 OwningOpRef<mlir::ModuleOp> Driver::import() {
   OwningOpRef<mlir::ModuleOp> module;
   if (model)
-    module = importModel(model->program(), *model, name, *context, reported);
+    module = importModel(*model, *context, reported);
   else
     module = parseSourceString<mlir::ModuleOp>(modelText, ParserConfig(context.get()), name + ".mlir");
-  if (!module || (plan && failed(importPlan(*plan, *module, reported))))
-    return {};
+  if (module && plan)
+    importPlan(*plan, *module);
   return module;
 }
 

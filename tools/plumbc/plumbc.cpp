@@ -5,6 +5,7 @@
 #include "Driver.h"
 #include "Execute.h"
 #include "Inspect.h"
+#include "Summary.h"
 #include "plumb/Runtime/Failure.h"
 #include "plumb/Transforms/Utils.h"
 #include <CLI/CLI.hpp>
@@ -51,8 +52,7 @@ int checkCommand(const Arguments &arguments) {
   if (driver.report() || !module)
     return kRejected;
   llvm::outs() << "the plan is right\n";
-  for (const std::string &line : summarizePlan(*module))
-    llvm::outs() << "  " << line << "\n";
+  printSummary(*module, llvm::outs());
   return kSuccess;
 }
 

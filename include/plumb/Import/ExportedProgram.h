@@ -1,9 +1,9 @@
 //===- ExportedProgram.h - The graph of a torch.export archive --*- C++ -*-===//
 //
-// Plain structs for `models/<name>.json`, the serialised ExportedProgram of torch.export (schema 8, as written by
-// PyTorch's torch/_export/serde/schema.py). They say what the file says, with the spellings of all its generations
-// made one, and resolve what it leaves indirect: names of inputs and outputs (pytrees), the module that owns a node
-// (module stacks), the Python line a person wrote (stack traces).
+// Plain structs for `models/<name>.json`, the serialised ExportedProgram of torch.export (schema 8, as
+// written by PyTorch's torch/_export/serde/schema.py). They say what the file says, with the spellings of all
+// its generations made one, and resolve what it leaves indirect: names of inputs and outputs (pytrees), the
+// module that owns a node (module stacks), the Python line a person wrote (stack traces).
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,8 +81,8 @@ struct TensorMeta {
   MemoryLayout layout = MemoryLayout::Strided;
 
   bool isStatic() const;
-  /// The number of elements; of a static tensor. That it and the number of bytes fit 63 bits was checked when it was
-  /// read.
+  /// The number of elements; of a static tensor. That it and the number of bytes fit 63 bits was checked when
+  /// it was read.
   int64_t elements() const;
   /// `float32[8, 16]`.
   std::string str() const;
@@ -128,14 +128,16 @@ struct NamedArguments {
 
 using Tensors = std::vector<TensorRef>;
 
-/// An operand or result of a node. Constants that the file wraps as symbolic (`as_sym_int {as_int: 3}`) are plain here.
+/// An operand or result of a node. Constants that the file wraps as symbolic (`as_sym_int {as_int: 3}`) are
+/// plain here.
 struct Argument {
   using Data =
-      std::variant<None, TensorRef, Tensors, std::vector<std::optional<TensorRef>>, std::vector<Tensors>, int64_t,
-                   std::vector<int64_t>, std::vector<std::vector<int64_t>>, double, std::vector<double>, bool,
-                   std::vector<bool>, std::string, std::vector<std::string>, std::complex<double>, SymInt,
-                   std::vector<SymInt>, SymBool, std::vector<SymBool>, SymFloat, std::vector<SymFloat>, DType,
-                   MemoryFormat, MemoryLayout, Device, CustomObject, Operator, Subgraph, NamedArguments>;
+      std::variant<None, TensorRef, Tensors, std::vector<std::optional<TensorRef>>, std::vector<Tensors>,
+                   int64_t, std::vector<int64_t>, std::vector<std::vector<int64_t>>, double,
+                   std::vector<double>, bool, std::vector<bool>, std::string, std::vector<std::string>,
+                   std::complex<double>, SymInt, std::vector<SymInt>, SymBool, std::vector<SymBool>, SymFloat,
+                   std::vector<SymFloat>, DType, MemoryFormat, MemoryLayout, Device, CustomObject, Operator,
+                   Subgraph, NamedArguments>;
   Data data;
 
   template <typename T>
@@ -159,7 +161,8 @@ struct Node {
   std::string target; ///< `torch.ops.aten.linear.default`.
   std::vector<NamedArgument> inputs;
   std::vector<Argument> outputs;
-  std::vector<ModuleCall> modules;  ///< Outermost first; the last one owns the node. Empty if the file does not say.
+  std::vector<ModuleCall>
+      modules; ///< Outermost first; the last one owns the node. Empty if the file does not say.
   std::optional<PythonFrame> frame; ///< The innermost line outside torch's own packages.
   Range range;                      ///< In the JSON record.
 
@@ -178,8 +181,9 @@ enum class InputKind { Parameter, Buffer, TensorConstant, CustomObject, UserInpu
 
 struct InputSpec {
   InputKind kind = InputKind::UserInput;
-  Argument value;         ///< The graph value; a constant for user inputs that are no tensors.
-  std::string name;       ///< Fully qualified name of a parameter, buffer or constant; path of a user input (`cfg.mask`).
+  Argument value; ///< The graph value; a constant for user inputs that are no tensors.
+  std::string
+      name; ///< Fully qualified name of a parameter, buffer or constant; path of a user input (`cfg.mask`).
   bool persistent = true; ///< Buffers only.
 };
 
@@ -197,7 +201,8 @@ enum class OutputKind {
 struct OutputSpec {
   OutputKind kind = OutputKind::UserOutput;
   Argument value;
-  std::string name; ///< Path of a user output (empty if it is the only one), or the name of what is written to.
+  std::string
+      name; ///< Path of a user output (empty if it is the only one), or the name of what is written to.
 };
 
 /// An entry of the module tree. All modules are listed in pre-order, also those that own no node.
@@ -218,8 +223,9 @@ struct ExportedProgram {
   Place place(const Node &node) const { return source->place(node.range); }
 };
 
-/// Reads the record. Reports the first thing that is wrong with its place and JSON pointer, and returns nothing then. A
-/// schema whose major version is not 8 is refused; a newer minor version is a warning; unknown fields are ignored.
+/// Reads the record. Reports the first thing that is wrong with its place and JSON pointer, and returns
+/// nothing then. A schema whose major version is not 8 is refused; a newer minor version is a warning;
+/// unknown fields are ignored.
 std::optional<ExportedProgram> parseExportedProgram(const json::Document &document, Diagnostics &diagnostics);
 
 } // namespace plumb::pt2

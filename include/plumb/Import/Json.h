@@ -1,7 +1,7 @@
 //===- Json.h - JSON documents whose values know their place ----*- C++ -*-===//
 //
-// The tree that the importers read. It differs from a general JSON library in three ways: every value and key keeps its
-// byte range in the source, objects keep their order and may not repeat a key, and nothing throws.
+// The tree that the importers read. It differs from a general JSON library in three ways: every value and key
+// keeps its byte range in the source, objects keep their order and may not repeat a key, and nothing throws.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,8 +64,8 @@ struct Document {
 /// Nesting beyond this is an error, so that recursion over a document is safe.
 constexpr unsigned kMaxDepth = 200;
 
-/// Parses a whole source (RFC 8259, UTF-8, a leading byte order mark is skipped). Reports a syntax error, invalid
-/// UTF-8, a repeated key, trailing text or too deep nesting at its place, and returns nothing.
+/// Parses a whole source (RFC 8259, UTF-8, a leading byte order mark is skipped). Reports a syntax error,
+/// invalid UTF-8, a repeated key, trailing text or too deep nesting at its place, and returns nothing.
 std::optional<Document> parse(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
 
 } // namespace plumb::json

@@ -1,7 +1,8 @@
 //===- JsonCursor.h - Reading machine-written JSON --------------*- C++ -*-===//
 //
-// For records that another program wrote: the first thing that is not as it must be ends the reading. A cursor throws
-// `Malformed`, which the entry function of a reader catches and reports; it never leaves a reader.
+// For records that another program wrote: the first thing that is not as it must be ends the reading. A
+// cursor throws `Malformed`, which the entry function of a reader catches and reports; it never leaves a
+// reader.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +33,8 @@ public:
 
   /// The member of an object, which must have it.
   Cursor operator[](std::string_view key) const;
-  /// The member of an object; nothing if it is absent or null, as writers differ in how they leave a field out.
+  /// The member of an object; nothing if it is absent or null, as writers differ in how they leave a field
+  /// out.
   std::optional<Cursor> find(std::string_view key) const;
 
   std::vector<Cursor> elements() const;
@@ -43,8 +45,8 @@ public:
   bool boolean() const;
   const std::string &string() const;
 
-  /// The one member of a tagged union, spelt `{"tag": …}`, `{"$type": "tag", "$value": …}`, or with all other tags
-  /// null.
+  /// The one member of a tagged union, spelt `{"tag": …}`, `{"$type": "tag", "$value": …}`, or with all other
+  /// tags null.
   std::pair<const std::string *, Cursor> tagged() const;
 
   /// Ends the reading: `MESSAGE, at JSON pointer …`.

@@ -1,7 +1,7 @@
 //===- PlanSpec.h - The plan spec -------------------------------*- C++ -*-===//
 //
-// What a person wants of a model: the mesh, where to cut it, how to lay it out, the schedule. All values keep their
-// range in the spec, for diagnostics of later phases that only a model can give rise to.
+// What a person wants of a model: the mesh, where to cut it, how to lay it out, the schedule. All values keep
+// their range in the spec, for diagnostics of later phases that only a model can give rise to.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,8 +71,8 @@ struct LayoutEntry {
   std::optional<std::vector<ParameterLayout>> params;
 };
 
-/// An input that is not simply a batch along dimension 0. Without placements it is no batch: the same on all ranks and
-/// for all microbatches.
+/// An input that is not simply a batch along dimension 0. Without placements it is no batch: the same on all
+/// ranks and for all microbatches.
 struct InputEntry {
   Located<std::string> name;
   std::vector<AxisPlacement> placements;
@@ -81,7 +81,7 @@ struct InputEntry {
 struct Loss {
   Range range;
   Located<std::variant<int64_t, std::string>> output; ///< Index or name of an output.
-  std::optional<Located<std::string>> reduce;         ///< `mean_square`, `mean`, `sum`; none: it is the loss itself.
+  std::optional<Located<std::string>> reduce; ///< `mean_square`, `mean`, `sum`; none: it is the loss itself.
 };
 
 struct Optimizer {
@@ -104,8 +104,9 @@ struct PlanSpec {
   const MeshAxis *findAxis(std::string_view name) const;
 };
 
-/// Reads a spec, and checks it as far as that is possible without a model: types, unknown keys (with the nearest known
-/// one), keys that this version does not honour, mesh axes that do not exist. Reports all it finds.
+/// Reads a spec, and checks it as far as that is possible without a model: types, unknown keys (with the
+/// nearest known one), keys that this version does not honour, mesh axes that do not exist. Reports all it
+/// finds.
 std::optional<PlanSpec> parsePlanSpec(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
 
 /// The JSON Schema (draft 2020-12) of the plan spec, indented, with a final newline.

@@ -36,8 +36,8 @@ struct ModuleCall {
 /// The frames of a Python stack trace, outermost first. Lines that are no frame are skipped.
 std::vector<PythonFrame> parseStackTrace(std::string_view text);
 
-/// The innermost frame outside torch's own packages, which is the line that the model's author wrote; the innermost
-/// one if all are torch's; none if there is no frame.
+/// The innermost frame outside torch's own packages, which is the line that the model's author wrote; the
+/// innermost one if all are torch's; none if there is no frame.
 std::optional<PythonFrame> userFrame(std::string_view stackTrace);
 
 /// Splits `fqn@k` into its name and call number.

@@ -1,7 +1,7 @@
 //===- SpecSchema.h - Tables that describe JSON written by people -*- C++ -*-===//
 //
-// One table per language: `validate` checks a document against it and `toJsonSchema` prints it for editors, so what
-// the parser takes and what the published schema says are the same thing.
+// One table per language: `validate` checks a document against it and `toJsonSchema` prints it for editors,
+// so what the parser takes and what the published schema says are the same thing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,8 +58,8 @@ Schema array(std::string description, Schema element);
 /// An object with free keys.
 Schema map(std::string description, Schema element);
 Schema object(std::string description, std::vector<Property> properties);
-/// Alternatives that differ in the JSON type of the value. An object that has a property of one of several object
-/// alternatives is taken for that one.
+/// Alternatives that differ in the JSON type of the value. An object that has a property of one of several
+/// object alternatives is taken for that one.
 Schema oneOf(std::string description, std::vector<Schema> alternatives);
 /// The schema under a name of its own for messages, such as `a policy`.
 Schema named(std::string words, Schema schema);
@@ -68,7 +68,8 @@ Schema unsupported(Schema schema);
 /// Reports everything in the document that the schema does not allow, each at its place.
 bool validate(const json::Document &document, const Schema &schema, Diagnostics &diagnostics);
 
-/// The schema in the vocabulary of JSON Schema, draft 2020-12. What is not supported is described, and matches nothing.
+/// The schema in the vocabulary of JSON Schema, draft 2020-12. What is not supported is described, and
+/// matches nothing.
 nlohmann::ordered_json toJsonSchema(const Schema &schema);
 
 } // namespace plumb::spec

@@ -1,7 +1,8 @@
 //===- Weights.h - Parameters, buffers and constants of an archive -*- C++ -*-===//
 //
-// An archive stores weights as raw records ("storages"), and a config file that says which view of which record a
-// fully qualified name denotes. Two names that denote the same view are one tensor: that is the only place where a
+// An archive stores weights as raw records ("storages"), and a config file that says which view of which
+// record a fully qualified name denotes. Two names that denote the same view are one tensor: that is the only
+// place where a
 // `.pt2` says that parameters are tied, since its graph lists each name as an input of its own.
 //
 //===----------------------------------------------------------------------===//
@@ -28,15 +29,17 @@ struct Weight {
   bool hasBytes() const { return recordSize != 0 || meta.elements() == 0; }
 };
 
-/// Reads a `*_weights_config.json` or `*_constants_config.json`. `findRecord` fills in the record, and its size
-/// for a file name, or returns false. Objects that are no tensors are skipped. Reports the first problem and returns
-/// nothing.
-std::optional<std::vector<Weight>> parsePayloadConfig(const json::Document &config,
-                                                      const std::function<bool(const std::string &, Weight &)> &findRecord,
-                                                      Diagnostics &diagnostics);
+/// Reads a `*_weights_config.json` or `*_constants_config.json`. `findRecord` fills in the record, and its
+/// size for a file name, or returns false. Objects that are no tensors are skipped. Reports the first problem
+/// and returns nothing.
+std::optional<std::vector<Weight>>
+parsePayloadConfig(const json::Document &config,
+                   const std::function<bool(const std::string &, Weight &)> &findRecord,
+                   Diagnostics &diagnostics);
 
-/// Groups of two or more names that denote the same view of the same record, each in the order of `weights`, ordered
-/// by their first names. Names whose record is empty are never aliases: a fake export gives all weights one such record.
+/// Groups of two or more names that denote the same view of the same record, each in the order of `weights`,
+/// ordered by their first names. Names whose record is empty are never aliases: a fake export gives all
+/// weights one such record.
 std::vector<std::vector<std::string>> aliasGroups(const std::vector<Weight> &weights);
 
 /// Pairs of names whose views share bytes without being the same view, found between neighbours by offset.

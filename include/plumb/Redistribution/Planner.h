@@ -10,6 +10,7 @@
 
 #include "plumb/Redistribution/Plan.h"
 #include "plumb/Redistribution/Topology.h"
+#include <map>
 
 namespace plumb::redistribution {
 
@@ -18,10 +19,12 @@ struct PlanOptions {
   std::optional<Topology> topology;
   /// Whether a step may be an exchange.
   bool exchange = true;
+  /// Kinds of steps that a plan may not use.
+  std::vector<StepKind> excluded;
   /// No step may need more bytes on a rank.
   std::optional<int64_t> memoryLimit;
   /// Moves the search may look at before it settles for the best plan known and the gap it has proven.
-  int64_t maxMoves = 400'000;
+  int64_t maxMoves = 200'000;
 
   bool operator==(const PlanOptions &) const = default;
 };
@@ -32,6 +35,30 @@ struct PlanOptions {
 llvm::Expected<Plan> planRedistribution(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
                                         const Layout &from, const Layout &to,
                                         const PlanOptions &options = {});
+
+/// Plans by everything they depend on: repeated layers are planned once.
+class PlanCache {
+public:
+  /// As `planRedistribution`. The plan lives as long as the cache. Failures are not kept.
+  llvm::Expected<const Plan *> get(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                                   const Layout &from, const Layout &to, const PlanOptions &options = {});
+  size_t size() const { return plans.size(); }
+
+private:
+  std::map<std::string, Plan> plans;
+};
+
+/// A plan that was not chosen.
+struct Alternative {
+  /// "without all_to_all", "through the replicated tensor", …
+  std::string description;
+  /// Absent if that way does not lead to the target.
+  std::optional<Plan> plan;
+};
+
+/// What else could have been done: the best plans without each kind of step that `plan` uses, by one exchange, and
+/// through the replicated tensor.
+std::vector<Alternative> alternativesTo(const Plan &plan, const PlanOptions &options);
 
 } // namespace plumb::redistribution
 

@@ -39,6 +39,12 @@ struct Topology {
   Link slowest(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes) const;
 };
 
+/// Reads
+///   {"node_size": 8, "node": LINK, "network": LINK, "axes": {"dp": LINK, …}}
+/// where LINK is {"bandwidth": bytes per second, "latency": seconds, "message_latency": seconds}; what is left out
+/// keeps its default. Unknown keys and axes are errors.
+llvm::Expected<Topology> parseTopology(const Mesh &mesh, llvm::StringRef json);
+
 /// Fails on a bandwidth that is not positive or a negative latency or node size.
 llvm::Error checkTopology(const Topology &topology);
 

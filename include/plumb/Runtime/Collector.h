@@ -16,7 +16,8 @@
 
 namespace plumb {
 
-/// A tensor that `--save` writes. Outputs and gradients are taken after the first step, parameters after the last.
+/// A tensor that `--save` writes. Outputs and gradients are taken after the first step, parameters after the
+/// last.
 struct Result {
   enum Kind { Output, Gradient, Parameter } kind;
   const Tensor *tensor;

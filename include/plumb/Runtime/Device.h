@@ -1,8 +1,8 @@
 //===- Device.h - The streams of one rank, on its own thread ---------------===//
 //
-// Enqueued work runs when the rank waits for something (or when very much of it has piled up), on the rank's thread.
-// Among the streams whose head can run, one is drawn from a seed; streams are favoured for a while, so that one may
-// run far ahead of another and a missing event wait shows.
+// Enqueued work runs when the rank waits for something (or when very much of it has piled up), on the rank's
+// thread. Among the streams whose head can run, one is drawn from a seed; streams are favoured for a while,
+// so that one may run far ahead of another and a missing event wait shows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,8 @@ class World;
 struct Work;
 } // namespace plumb::host
 
-/// An in-order queue. A position is the number of items enqueued before an item; it has run when `executed` is
-/// greater.
+/// An in-order queue. A position is the number of items enqueued before an item; it has run when `executed`
+/// is greater.
 struct CUstream_st {
   plumb::host::Device *device;
   int index;
@@ -90,8 +90,8 @@ public:
   /// The stream that a null handle stands for.
   CUstream_st *defaultStream() { return streams.front().get(); }
 
-  /// Memory for `cudaMalloc`; null if there is none. It lives until `release`, or with the device: another rank may
-  /// still be reading it when this one has failed.
+  /// Memory for `cudaMalloc`; null if there is none. It lives until `release`, or with the device: another
+  /// rank may still be reading it when this one has failed.
   void *allocate(std::size_t bytes);
   void release(void *memory);
 

@@ -1,10 +1,12 @@
 //===- Exchange.h - How the calls of several ranks meet --------------------===//
 //
-// A *call* is one NCCL call of one rank. Calls that belong together (the same position in the sequence of collectives
-// of a communicator; a send and its receive) form an *exchange*, which moves data once all of them have started. All
-// calls of one launch (one call, or a group) form a *unit*; it is finished when all its exchanges are.
+// A *call* is one NCCL call of one rank. Calls that belong together (the same position in the sequence of
+// collectives of a communicator; a send and its receive) form an *exchange*, which moves data once all of
+// them have started. All calls of one launch (one call, or a group) form a *unit*; it is finished when all
+// its exchanges are.
 //
-// Everything here is guarded by the lock of the `World`, except `Exchange::work`, which moves data without it.
+// Everything here is guarded by the lock of the `World`, except `Exchange::work`, which moves data without
+// it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,8 +57,9 @@ struct Unit {
   std::atomic<std::size_t> pending{0}; ///< Calls whose exchange is not finished.
 };
 
-/// Calls that have met. Its data movement is cut into `parts` ranges of elements, which any member may take: results
-/// do not depend on who does which, since every element is reduced by one thread over all ranks in rank order.
+/// Calls that have met. Its data movement is cut into `parts` ranges of elements, which any member may take:
+/// results do not depend on who does which, since every element is reduced by one thread over all ranks in
+/// rank order.
 class Exchange {
 public:
   explicit Exchange(std::vector<Call *> calls) : calls(std::move(calls)) {}
@@ -69,7 +72,8 @@ public:
   std::size_t parts() const { return partCount; }
   /// That all calls together read or write, roughly.
   std::size_t bytes() const { return traffic; }
-  /// Does parts until none is left to take. Returns true to exactly one caller: the one that ended the last part.
+  /// Does parts until none is left to take. Returns true to exactly one caller: the one that ended the last
+  /// part.
   bool work();
 
 private:
@@ -84,8 +88,8 @@ class Clique {
 public:
   Clique(std::string name, std::size_t size) : name(std::move(name)), ranks(size, -1), next(size, 0) {}
 
-  /// Adds a call that starts. Returns the exchange if that completes it. `mismatch` receives a sentence if the call
-  /// contradicts one that is already there.
+  /// Adds a call that starts. Returns the exchange if that completes it. `mismatch` receives a sentence if
+  /// the call contradicts one that is already there.
   std::shared_ptr<Exchange> arrive(Call &call, std::string &mismatch);
   /// The ranks of the world for which a call that has started waits.
   std::vector<int> missing(const Call &call) const;

@@ -7,8 +7,8 @@
 
 namespace plumb {
 
-/// A call of the program or of the runtime failed, or a file is not what it should be; `what()` is one sentence for
-/// the user.
+/// A call of the program or of the runtime failed, or a file is not what it should be; `what()` is one
+/// sentence for the user.
 class Failure : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;

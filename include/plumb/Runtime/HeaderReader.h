@@ -10,8 +10,8 @@
 
 namespace plumb {
 
-/// Reads the subset of JSON that a safetensors header consists of: objects, arrays, strings, non-negative integers.
-/// Every deviation throws plumb::Failure with the byte offset in the header.
+/// Reads the subset of JSON that a safetensors header consists of: objects, arrays, strings, non-negative
+/// integers. Every deviation throws plumb::Failure with the byte offset in the header.
 class HeaderReader {
 public:
   explicit HeaderReader(std::string_view text) : text(text) {}

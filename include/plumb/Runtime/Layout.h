@@ -1,7 +1,7 @@
 //===- Layout.h - Where ranks, communicators and slices lie ----------------===//
 //
-// The arithmetic of `Program.h`: coordinates of ranks, members of communicators, and the part of a global tensor that
-// a rank holds.
+// The arithmetic of `Program.h`: coordinates of ranks, members of communicators, and the part of a global
+// tensor that a rank holds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ int pipelineSize(const Program &program);
 /// The coordinate on the pipeline axis; 0 without one.
 int pipelineOf(const Program &program, std::span<const std::int64_t> coordinates);
 
-/// The members of the instance of `communicator` that `rank` belongs to, in the communicator's order; empty if the
-/// rank is no member. Two ranks of one instance get the same list.
+/// The members of the instance of `communicator` that `rank` belongs to, in the communicator's order; empty
+/// if the rank is no member. Two ranks of one instance get the same list.
 std::vector<int> membersOf(const Program &program, const Communicator &communicator, int rank);
 
 /// Extents of the global tensor.
@@ -40,8 +40,8 @@ std::string describeShape(std::span<const std::int64_t> shape);
 /// True if the reserved axis `microbatch` cuts the tensor.
 bool isCutByMicrobatch(const Program &program, const Tensor &tensor);
 
-/// The part of a global row-major tensor that one rank holds (of one microbatch), as nested strided loops over runs
-/// of adjacent elements. In the local slice the runs follow each other densely.
+/// The part of a global row-major tensor that one rank holds (of one microbatch), as nested strided loops
+/// over runs of adjacent elements. In the local slice the runs follow each other densely.
 class Slice {
 public:
   /// `coordinates` of a rank; `microbatch` counts only where the tensor is cut by it.

@@ -1,8 +1,9 @@
 //===- Program.h - What a generated program is made of --------------------===//
 //
-// Included by a generated `program.cpp` after <cuda_runtime.h> and <nccl.h>, whose contents it uses: the real ones,
-// or the host versions in `plumb/Runtime/Host`. The program defines `plumb_program`; the collective provider that it
-// is linked with defines `main`, builds one `Rank` per rank, loads the data, and calls `step`.
+// Included by a generated `program.cpp` after <cuda_runtime.h> and <nccl.h>, whose contents it uses: the real
+// ones, or the host versions in `plumb/Runtime/Host`. The program defines `plumb_program`; the collective
+// provider that it is linked with defines `main`, builds one `Rank` per rank, loads the data, and calls
+// `step`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,10 +31,11 @@ struct Axis {
   std::int64_t size;
 };
 
-/// One dimension of a global tensor of extent `size`, made of `blocks` equal blocks (fused QKV), each of which is cut
-/// by mesh axes, outermost first. `axes` ends at the first -1; an entry equal to the number of mesh axes stands for
-/// the reserved axis `microbatch`. An axis of n coordinates gives coordinate r the rows [min(s, f·r), min(s, f·(r+1)))
-/// of the s rows left by the axes before it, f = ceil(s/n): shards may be uneven or empty.
+/// One dimension of a global tensor of extent `size`, made of `blocks` equal blocks (fused QKV), each of
+/// which is cut by mesh axes, outermost first. `axes` ends at the first -1; an entry equal to the number of
+/// mesh axes stands for the reserved axis `microbatch`. An axis of n coordinates gives coordinate r the rows
+/// [min(s, f·r), min(s, f·(r+1))) of the s rows left by the axes before it, f = ceil(s/n): shards may be
+/// uneven or empty.
 struct Dim {
   std::int64_t size;
   std::int32_t blocks = 1;
@@ -55,17 +57,18 @@ struct Tensor {
   std::span<const char *const> aliases = {};
 };
 
-/// Ranks that talk to each other: those that differ only in the mesh axes of the bit set `axes` and, when `pipeline`
-/// is not empty, in the pipeline coordinate, which runs over that list. Order in the communicator: the pipeline list
-/// slowest, in its own order, then the axes in mesh order. A rank whose pipeline coordinate is not in a non-empty
-/// list is no member; its handle is null.
+/// Ranks that talk to each other: those that differ only in the mesh axes of the bit set `axes` and, when
+/// `pipeline` is not empty, in the pipeline coordinate, which runs over that list. Order in the communicator:
+/// the pipeline list slowest, in its own order, then the axes in mesh order. A rank whose pipeline coordinate
+/// is not in a non-empty list is no member; its handle is null.
 struct Communicator {
   const char *name;
   std::uint32_t axes;
   std::span<const int> pipeline;
 };
 
-/// One entry of a schedule table. `peer` is the pipeline coordinate at the other end of a transfer, -1 elsewhere.
+/// One entry of a schedule table. `peer` is the pipeline coordinate at the other end of a transfer, -1
+/// elsewhere.
 enum ActionKind : std::uint8_t { F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B };
 struct Action {
   ActionKind kind;

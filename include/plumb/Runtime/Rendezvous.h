@@ -1,7 +1,8 @@
 //===- Rendezvous.h - How processes find each other ---------------------------===//
 //
-// Rank 0 serves a small TCP protocol that every rank, rank 0 included, is a client of: it hands ids of communicators
-// from one rank to others, collects results, tells of ranks that have failed, and lets all ranks end together.
+// Rank 0 serves a small TCP protocol that every rank, rank 0 included, is a client of: it hands ids of
+// communicators from one rank to others, collects results, tells of ranks that have failed, and lets all
+// ranks end together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,15 +29,17 @@ struct Place {
   int port = 0;
 };
 
-/// From the environment of torchrun, Open MPI or Slurm, in this order; MASTER_ADDR and MASTER_PORT say where rank 0
-/// is. The rendezvous uses MASTER_PORT + 1, since a launcher may hold MASTER_PORT itself. Throws UsageError.
+/// From the environment of torchrun, Open MPI or Slurm, in this order; MASTER_ADDR and MASTER_PORT say where
+/// rank 0 is. The rendezvous uses MASTER_PORT + 1, since a launcher may hold MASTER_PORT itself. Throws
+/// UsageError.
 Place placeFromEnvironment();
 
 class RendezvousServer {
 public:
   /// Binds the port. `collector` may be null; `signature` is what all ranks must agree on.
   /// No rank waits for another longer than `timeout`.
-  RendezvousServer(const Place &place, std::string signature, Collector *collector, std::chrono::seconds timeout);
+  RendezvousServer(const Place &place, std::string signature, Collector *collector,
+                   std::chrono::seconds timeout);
   /// Closes all connections.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer &) = delete;

@@ -26,8 +26,8 @@ struct TensorView {
   std::span<const std::byte> data;
 };
 
-/// Reads a file image. Every way in which it can be malformed throws plumb::Failure with a sentence; nothing is
-/// repaired. The views refer to `image`.
+/// Reads a file image. Every way in which it can be malformed throws plumb::Failure with a sentence; nothing
+/// is repaired. The views refer to `image`.
 std::map<std::string, TensorView, std::less<>> parseSafetensors(std::span<const std::byte> image);
 
 /// A file, mapped into memory.
@@ -50,8 +50,9 @@ private:
   std::map<std::string, TensorView, std::less<>> views;
 };
 
-/// Writes a file in place: all tensors are declared first, then filled in any order, then committed. Until then
-/// there is only a temporary file, which vanishes with the writer. The bytes depend on nothing but the arguments.
+/// Writes a file in place: all tensors are declared first, then filled in any order, then committed. Until
+/// then there is only a temporary file, which vanishes with the writer. The bytes depend on nothing but the
+/// arguments.
 class SafetensorsWriter {
 public:
   struct Entry {

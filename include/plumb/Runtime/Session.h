@@ -1,7 +1,7 @@
 //===- Session.h - The run of one rank ---------------------------------------===//
 //
-// Everything that the providers have in common: checking the files, building the `Rank`, loading slices, stepping,
-// and handing out results.
+// Everything that the providers have in common: checking the files, building the `Rank`, loading slices,
+// stepping, and handing out results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,11 +43,12 @@ public:
   virtual void deliverLoss(std::int64_t step, float loss) = 0;
 };
 
-/// Runs one rank from its first allocation to its last result. Prints the loss of each step if this rank is the
-/// first that holds it.
+/// Runs one rank from its first allocation to its last result. Prints the loss of each step if this rank is
+/// the first that holds it.
 class Session {
 public:
-  Session(const Program &program, int rank, const Options &options, const Sources &sources, Provider &provider);
+  Session(const Program &program, int rank, const Options &options, const Sources &sources,
+          Provider &provider);
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;

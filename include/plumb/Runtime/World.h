@@ -1,8 +1,8 @@
 //===- World.h - All ranks of a program in one process ---------------------===//
 //
-// One thread per rank. A rank is *blocked* when it waits on the host and none of its streams can go on without
-// another rank. Only a rank that is not blocked can change that, so: when every rank is blocked or has ended, and one
-// is blocked, there is a deadlock, and it is found at that very moment.
+// One thread per rank. A rank is *blocked* when it waits on the host and none of its streams can go on
+// without another rank. Only a rank that is not blocked can change that, so: when every rank is blocked or
+// has ended, and one is blocked, there is a deadlock, and it is found at that very moment.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,8 @@ namespace plumb::host {
 
 class Device;
 
-/// How a run ended. `code` is 0, 1 (a failure of a rank), or 3 (a deadlock, or calls that contradict each other).
+/// How a run ended. `code` is 0, 1 (a failure of a rank), or 3 (a deadlock, or calls that contradict each
+/// other).
 struct Outcome {
   int code = 0;
   std::string error;
@@ -35,7 +36,8 @@ public:
   World(int ranks, std::uint64_t seed);
   ~World();
 
-  /// Ends the run: every rank's next call, or the one it is blocked in, returns an error. The first failure counts.
+  /// Ends the run: every rank's next call, or the one it is blocked in, returns an error. The first failure
+  /// counts.
   void fail(int code, std::string error);
   bool failed() const { return hasFailed.load(std::memory_order_acquire); }
   const Outcome &result() const { return outcome; }
@@ -68,8 +70,8 @@ private:
   Outcome outcome;
 };
 
-/// Runs `body(rank)` on one thread per rank, each with a device of its own, and waits for all. An exception of a body
-/// fails the run. `seed` draws the order in which streams go on.
+/// Runs `body(rank)` on one thread per rank, each with a device of its own, and waits for all. An exception
+/// of a body fails the run. `seed` draws the order in which streams go on.
 Outcome runRanks(int ranks, std::uint64_t seed, const std::function<void(int rank)> &body);
 
 } // namespace plumb::host

@@ -1,7 +1,7 @@
 //===- Diagnostic.h - Errors, warnings and notes with places ----*- C++ -*-===//
 //
-// Everything that Plumb says about its input goes through `Diagnostics`: functions report into it and return an empty
-// result; the tool prints it once. The printed form is that of clang:
+// Everything that Plumb says about its input goes through `Diagnostics`: functions report into it and return
+// an empty result; the tool prints it once. The printed form is that of clang:
 //
 //   plan.json:3:14: error: unknown axis "tpp"; did you mean "tp"?
 //      3 |   "layouts": [{"match": "*", "axis": "tpp"}]

@@ -9,9 +9,9 @@
 
 namespace plumb {
 
-/// A pattern over dotted names such as `h.*.attn`. A component is literal text in which `*` stands for any run of
-/// characters, so `*` as a component is one whole component; `**` as a component is any number of them, none included.
-/// The pattern `*` alone matches every name, as does `**`.
+/// A pattern over dotted names such as `h.*.attn`. A component is literal text in which `*` stands for any
+/// run of characters, so `*` as a component is one whole component; `**` as a component is any number of
+/// them, none included. The pattern `*` alone matches every name, as does `**`.
 class Glob {
 public:
   explicit Glob(std::string pattern);

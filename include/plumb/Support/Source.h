@@ -1,7 +1,7 @@
 //===- Source.h - Texts with line and column positions -----------*- C++ -*-===//
 //
-// A `Source` is a named text (a plan spec, a JSON record of an archive). Parsers keep byte ranges into it; a range
-// becomes a `Place`, which is what a person reads, only when a diagnostic is made.
+// A `Source` is a named text (a plan spec, a JSON record of an archive). Parsers keep byte ranges into it; a
+// range becomes a `Place`, which is what a person reads, only when a diagnostic is made.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ struct Range {
   size_t end = 0;
 };
 
-/// A position that stands for itself: it needs no source to be printed, so it can also name a line of a Python file
-/// that is not on this machine.
+/// A position that stands for itself: it needs no source to be printed, so it can also name a line of a
+/// Python file that is not on this machine.
 struct Place {
   std::string file;
   unsigned line = 0;   ///< From 1; 0: the file as a whole.

@@ -11,6 +11,16 @@ namespace plumb::kernels {
 
 /// C(b, m, n) += Σ_k A(b, m, k) · B(b, k, n), where each of b, m, n, k is a list of loops. The roles of A and B are
 /// chosen such that C is contiguous along the innermost loop of n.
+/// Elementwise work on C, done on every tile as soon as it is complete.
+struct Epilogue {
+  /// The nest in the loops of the product; those of k run once.
+  LoopNest nest;
+  /// Its input that is C.
+  unsigned input = 0;
+  /// Nothing else reads C, so that it only ever exists as a tile.
+  bool consumes = false;
+};
+
 struct Product {
   LoopNest nest;
   /// A is the second input of the nest.
@@ -21,6 +31,7 @@ struct Product {
   llvm::SmallVector<mlir::Operation *> convertA, convertB;
   /// C is known to be zero before, so that it is only written.
   bool overwrites = false;
+  std::optional<Epilogue> epilogue;
 };
 
 /// The product that a nest computes, if it is one that register tiles suit.

@@ -27,6 +27,10 @@ public:
   /// (three heads over two ranks) is an error at the op, with the numbers.
   mlir::FailureOr<OpLayouts> plan(nn::TensorOpInterface op, llvm::ArrayRef<LayoutAttr> arriving) const;
 
+  /// Whether the result of `op`, which has layout `from`, could as well be made in layout `to`: they differ only in dims
+  /// whose factors no operand has, as in a fill or a broadcast.
+  bool isFree(nn::TensorOpInterface op, LayoutAttr from, LayoutAttr to) const;
+
   /// The layout in which readers see a value: sums over model axes are completed where they arise, those over batch
   /// axes wait for the reader that needs them whole.
   LayoutAttr settled(LayoutAttr layout) const;

@@ -4,6 +4,7 @@
 
 #include "mlir/Pass/Pass.h"
 #include <memory>
+#include <string>
 
 namespace mlir {
 class OpPassManager;
@@ -17,8 +18,15 @@ namespace plumb {
 #define GEN_PASS_REGISTRATION
 #include "plumb/Transforms/Passes.h.inc"
 
+struct CompilePipelineOptions {
+  /// The processor of the kernels: native, or a name that LLVM knows.
+  std::string cpu = "native";
+  /// Whether kernels are compiled to objects; without, memory for their scratch is not planned.
+  bool kernels = true;
+};
+
 /// The whole chain from imported model and plan to a verified plan, in the order of Passes.td.
-void buildCompilePipeline(mlir::OpPassManager &manager);
+void buildCompilePipeline(mlir::OpPassManager &manager, const CompilePipelineOptions &options = {});
 
 /// Makes the chain available as the pass pipeline `plumb-compile`.
 void registerPipelines();

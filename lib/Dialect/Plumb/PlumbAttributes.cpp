@@ -16,17 +16,23 @@ using namespace plumb;
 // AxisRefAttr: "tp" or "tp":(2)4
 //===----------------------------------------------------------------------===//
 
-Attribute AxisRefAttr::parse(AsmParser &parser, Type) {
+/// Parses an axis. Where a reduction follows, `colon` is set when the colon that was read is already its own.
+static AxisRefAttr parseAxis(AsmParser &parser, bool *colon = nullptr) {
   std::string name;
   int64_t preSize = 1, size = 0;
   if (parser.parseString(&name))
     return {};
-  if (succeeded(parser.parseOptionalColon()) &&
-      (parser.parseLParen() || parser.parseInteger(preSize) || parser.parseRParen() ||
-       parser.parseInteger(size)))
-    return {};
+  if (succeeded(parser.parseOptionalColon())) {
+    if (colon && failed(parser.parseOptionalLParen()))
+      *colon = true;
+    else if ((!colon && parser.parseLParen()) || parser.parseInteger(preSize) || parser.parseRParen() ||
+             parser.parseInteger(size))
+      return {};
+  }
   return AxisRefAttr::get(parser.getContext(), parser.getBuilder().getStringAttr(name), preSize, size);
 }
+
+Attribute AxisRefAttr::parse(AsmParser &parser, Type) { return parseAxis(parser); }
 
 void AxisRefAttr::print(AsmPrinter &printer) const {
   printer << getName();
@@ -41,12 +47,11 @@ void AxisRefAttr::print(AsmPrinter &printer) const {
 Attribute DimShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<AxisRefAttr> axes;
   int64_t blocks = 1;
-  auto parseAxis = [&] {
-    auto axis = llvm::dyn_cast_or_null<AxisRefAttr>(AxisRefAttr::parse(parser, {}));
-    axes.push_back(axis);
-    return success(axis != nullptr);
+  auto parseElement = [&] {
+    axes.push_back(parseAxis(parser));
+    return success(axes.back() != nullptr);
   };
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseAxis))
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseElement))
     return {};
   if (succeeded(parser.parseOptionalKeyword("blocks")) && parser.parseInteger(blocks))
     return {};
@@ -66,10 +71,10 @@ void DimShardingAttr::print(AsmPrinter &printer) const {
 //===----------------------------------------------------------------------===//
 
 Attribute PartialAttr::parse(AsmParser &parser, Type) {
-  auto axis = llvm::dyn_cast_or_null<AxisRefAttr>(AxisRefAttr::parse(parser, {}));
+  bool colon = false;
+  AxisRefAttr axis = parseAxis(parser, &colon);
   StringRef reduction;
-  if (!axis || parser.parseColon() ||
-      parser.parseKeyword(&reduction))
+  if (!axis || (!colon && parser.parseColon()) || parser.parseKeyword(&reduction))
     return {};
   return PartialAttr::get(parser.getContext(), axis, parser.getBuilder().getStringAttr(reduction));
 }

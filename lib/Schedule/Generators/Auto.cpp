@@ -52,7 +52,7 @@ static std::optional<Diagnostic> enterAll(const Problem &problem, Contest &conte
   }
   if (!problem.training || problem.placements.size() != 1)
     return reason;
-  Schedule found = searchSchedule(problem, orders, Objective::Makespan);
+  Schedule found = searchSchedule(problem, orders, Objective::Makespan, Effort::Thorough);
   if (!found.rows.empty() && !verify(problem, found, {Transfers::Rendezvous, ListForm::Compute}))
     contest.enter(Kind::Auto, problem, found);
   return reason;

@@ -27,10 +27,11 @@ double largestActivation(const Problem &problem) {
 }
 
 /// Searches within `count` activations, or the problem's own limit if that is smaller.
-Schedule searchWithin(const Problem &problem, double count, std::vector<Schedule> orders, Objective objective) {
+Schedule searchWithin(const Problem &problem, double count, std::vector<Schedule> orders, Objective objective,
+                      Effort effort) {
   Problem limited = problem;
   limited.memoryLimit = std::min(problem.memoryLimit, count * largestActivation(problem));
-  return searchSchedule(limited, orders, objective);
+  return searchSchedule(limited, orders, objective, effort);
 }
 
 Schedule generateInterleavedZeroBubble(const Problem &problem) {
@@ -41,25 +42,30 @@ Schedule generateInterleavedZeroBubble(const Problem &problem) {
   double peak = *std::max_element(simulation->peakActivations.begin(), simulation->peakActivations.end());
   Problem limited = problem;
   limited.memoryLimit = std::min(problem.memoryLimit, peak);
-  return searchSchedule(limited, {pattern}, Objective::Makespan);
+  return searchSchedule(limited, {pattern}, Objective::Makespan, Effort::Quick);
 }
 
 // The zero-bubble papers let ranks start their next step at different times, so the span of a rank counts there.
 Schedule generateZeroBubble1P(const Problem &problem) {
-  return searchWithin(problem, problem.ranks, {zeroBubbleH1Pattern(problem)}, Objective::MaxSpan);
+  return searchWithin(problem, problem.ranks, {zeroBubbleH1Pattern(problem)}, Objective::MaxSpan,
+                      Effort::Quick);
 }
 Schedule generateZeroBubble2P(const Problem &problem) {
   return searchWithin(problem, 2 * problem.ranks, {zeroBubbleH1Pattern(problem), zeroBubbleH2Pattern(problem)},
-                      Objective::MaxSpan);
+                      Objective::MaxSpan,
+                      Effort::Quick);
 }
 Schedule generateZeroBubbleV(const Problem &problem) {
-  return searchWithin(problem, 2 * problem.ranks, {zeroBubbleVPattern(problem)}, Objective::Makespan);
+  return searchWithin(problem, 2 * problem.ranks, {zeroBubbleVPattern(problem)}, Objective::Sum,
+                      Effort::Quick);
 }
 Schedule generateVHalf(const Problem &problem) {
-  return searchWithin(problem, 2 * ((problem.ranks + 2) / 2), {vHalfPattern(problem)}, Objective::Makespan);
+  return searchWithin(problem, 2 * ((problem.ranks + 2) / 2), {vHalfPattern(problem)}, Objective::Makespan,
+                      Effort::Thorough);
 }
 Schedule generateVMin(const Problem &problem) {
-  return searchWithin(problem, 2 * ((problem.ranks + 4) / 3), {vMinPattern(problem)}, Objective::Makespan);
+  return searchWithin(problem, 2 * ((problem.ranks + 4) / 3), {vMinPattern(problem)}, Objective::Makespan,
+                      Effort::Thorough);
 }
 Schedule generateAuto(const Problem &problem) {
   Result<Choice> choice = choose({problem});

@@ -17,9 +17,9 @@ struct Knob {
 const std::vector<Knob> &knobs() {
   static const std::vector<Knob> all = {
       {[](GreedyPolicy &p, double v) { p.fill = v; }, {0, 0.34, 0.5, 0.67, 0.75, 1}, false},
+      {[](GreedyPolicy &p, double v) { p.firstPatience = v; }, {0, 0.3, 0.7, 0.9, 1}, false},
       {[](GreedyPolicy &p, double v) { p.firstLead = static_cast<int>(v); }, {0, 1, 2, 3, 4, 6, 8}, true},
       {[](GreedyPolicy &p, double v) { p.lead = static_cast<int>(v); }, {0, 1, 2, 3}, true},
-      {[](GreedyPolicy &p, double v) { p.firstPatience = v; }, {0, 0.3, 0.7, 0.9, 1}, false},
       {[](GreedyPolicy &p, double v) { p.patience = v; }, {0, 0.1, 0.35, 0.7}, false},
       {[](GreedyPolicy &p, double v) { p.strictGradients = v != 0; }, {0, 1}, true},
       {[](GreedyPolicy &p, double v) { p.deepGradientFirst = v != 0; }, {0, 1}, false},
@@ -45,12 +45,12 @@ class Search {
 public:
   Search(const Problem &problem, Objective objective, size_t budget)
       : problem(problem), objective(objective), numActions(3ull * problem.stages * problem.microbatches),
-        least(leastMakespan()), budget(budget) {}
+        least(leastQuality()), budget(budget) {}
 
-  Schedule run(const std::vector<Schedule> &orders);
+  Schedule run(const std::vector<Schedule> &orders, Effort effort);
 
 private:
-  double leastMakespan() const;
+  double leastQuality() const;
   bool consider(Schedule schedule, Quality &quality);
   bool tryPolicy(const GreedyPolicy &policy, Quality &quality);
   void descend(GreedyPolicy policy, size_t until);
@@ -69,7 +69,7 @@ private:
 } // namespace
 
 /// No rank can do with less than its work, nor start before its first input or end before its last result is through.
-double Search::leastMakespan() const {
+double Search::leastQuality() const {
   std::vector<double> work(problem.ranks, 0), head(problem.ranks, std::numeric_limits<double>::infinity());
   std::vector<double> arrival(problem.stages, 0);
   for (int stage = 0; stage < problem.stages; ++stage) {
@@ -81,10 +81,12 @@ double Search::leastMakespan() const {
         arrival[edge.to] = std::max(arrival[edge.to], arrival[stage] + problem.costs[stage].forward +
                                                           (problem.rankOf(edge.to, 0) == rank ? 0 : edge.cost));
   }
-  double bound = 0;
-  for (int rank = 0; rank < problem.ranks; ++rank)
-    bound = std::max(bound, work[rank] + (objective == Objective::Makespan ? head[rank] : 0));
-  return bound;
+  double bound = 0, span = 0;
+  for (int rank = 0; rank < problem.ranks; ++rank) {
+    bound = std::max(bound, work[rank] + head[rank]);
+    span = std::max(span, work[rank]);
+  }
+  return objective == Objective::Makespan ? bound : objective == Objective::MaxSpan ? span : bound + span;
 }
 
 bool Search::consider(Schedule schedule, Quality &quality) {
@@ -98,6 +100,8 @@ bool Search::consider(Schedule schedule, Quality &quality) {
   quality = {simulation->makespan, simulation->maxSpan};
   if (objective == Objective::MaxSpan)
     std::swap(quality.first, quality.second);
+  if (objective == Objective::Sum)
+    quality = {simulation->makespan + simulation->maxSpan, simulation->makespan};
   if (quality.betterThan(best)) {
     best = quality;
     bestSchedule = std::move(schedule);
@@ -136,7 +140,7 @@ void Search::descend(GreedyPolicy policy, size_t until) {
   }
 }
 
-Schedule Search::run(const std::vector<Schedule> &orders) {
+Schedule Search::run(const std::vector<Schedule> &orders, Effort effort) {
   Quality quality;
   for (const Schedule &order : orders)
     consider(order, quality);
@@ -145,8 +149,9 @@ Schedule Search::run(const std::vector<Schedule> &orders) {
   free.deepForwardFirst = false;
   free.fill = 0;
   std::vector<GreedyPolicy> starts = {free};
-  for (const Schedule &order : orders)
-    for (int lead : {0, 1, 3}) {
+  std::vector<int> leads = effort == Effort::Quick ? std::vector{0} : std::vector{0, 1, 3};
+  for (int lead : leads)
+    for (const Schedule &order : orders) {
       GreedyPolicy &guided = starts.emplace_back();
       guided.memoryLimit = problem.memoryLimit;
       guided.order = &order;
@@ -154,6 +159,9 @@ Schedule Search::run(const std::vector<Schedule> &orders) {
       guided.firstLead = lead;
       guided.gradientFirst = lead < 3;
     }
+  // Few descents that get somewhere rather than many that do not.
+  constexpr size_t leastTrials = 20;
+  starts.resize(std::clamp<size_t>(budget / (leastTrials * numActions), 1, starts.size()));
   size_t share = budget / (starts.size() + 1);
   for (size_t i = 0; i < starts.size(); ++i)
     descend(starts[i], (i + 1) * share);
@@ -177,15 +185,15 @@ static bool hasUnitCosts(const Problem &problem) {
 }
 
 Schedule plumb::schedule::searchSchedule(const Problem &problem, const std::vector<Schedule> &orders,
-                                         Objective objective) {
-  constexpr size_t budget = 4'000'000; // one to two seconds
-  if (hasUnitCosts(problem))
-    return Search(problem, objective, budget).run(orders);
+                                         Objective objective, Effort effort) {
+  constexpr size_t budget = 1'200'000; // some tenths of a second
+  if (effort == Effort::Quick || hasUnitCosts(problem))
+    return Search(problem, objective, budget).run(orders, effort);
   // The best order on the grid is often good for uneven costs that no regular order fits.
   Problem grid = problem;
   grid.setCosts({}, 0);
   std::vector<Schedule> more = orders;
-  if (Schedule schedule = Search(grid, objective, budget / 3).run(orders); !schedule.rows.empty())
+  if (Schedule schedule = Search(grid, objective, budget / 3).run(orders, effort); !schedule.rows.empty())
     more.push_back(std::move(schedule));
-  return Search(problem, objective, budget).run(more);
+  return Search(problem, objective, budget).run(more, effort);
 }

@@ -256,9 +256,11 @@ struct Buffer {
 
   void store(const Array &array) {
     for (auto [i, value] : llvm::enumerate(array.values)) {
-      uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+      uint64_t bits;
       if (auto floatType = dyn_cast<FloatType>(type.getElementType()))
         bits = cast<FloatAttr>(FloatAttr::get(floatType, value)).getValue().bitcastToAPInt().getZExtValue();
+      else
+        bits = static_cast<uint64_t>(static_cast<int64_t>(value));
       std::memcpy(&bytes[i * width()], &bits, width());
     }
   }

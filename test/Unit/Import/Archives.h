@@ -46,7 +46,8 @@ struct Archive {
   /// The entry whose name ends so; it must exist.
   std::string &operator[](const std::string &suffix) {
     for (auto &[name, content] : entries)
-      if (name.size() >= suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
+      if (name.size() >= suffix.size() &&
+          name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
         return content;
     throw std::out_of_range(suffix);
   }
@@ -65,8 +66,8 @@ struct Archive {
     zip_source_keep(target);
     zip_t *zip = zip_open_from_source(target, ZIP_TRUNCATE, &error);
     for (const auto &[name, content] : entries) {
-      zip_int64_t index =
-          zip_file_add(zip, name.c_str(), zip_source_buffer(zip, content.data(), content.size(), 0), ZIP_FL_ENC_UTF_8);
+      zip_int64_t index = zip_file_add(
+          zip, name.c_str(), zip_source_buffer(zip, content.data(), content.size(), 0), ZIP_FL_ENC_UTF_8);
       zip_set_file_compression(zip, index, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
     }
     zip_close(zip);

@@ -13,7 +13,8 @@ namespace {
 Json tensor(const char *name) { return {{"as_tensor", {{"name", name}}}}; }
 
 Json meta(std::vector<int> sizes) {
-  Json result = {{"dtype", 7}, {"sizes", Json::array()}, {"strides", Json::array()}, {"requires_grad", false}};
+  Json result = {
+      {"dtype", 7}, {"sizes", Json::array()}, {"strides", Json::array()}, {"requires_grad", false}};
   for (int size : sizes) {
     result["sizes"].push_back({{"as_int", size}});
     result["strides"].push_back({{"as_int", 1}});
@@ -25,7 +26,9 @@ Json meta(std::vector<int> sizes) {
 Json program(const Json &argument = {{"as_int", 3}}) {
   Json node = {{"target", "torch.ops.aten.f.default"},
                {"name", "y"},
-               {"inputs", {{{"name", "self"}, {"arg", tensor("x")}, {"kind", 1}}, {{"name", "n"}, {"arg", argument}, {"kind", 2}}}},
+               {"inputs",
+                {{{"name", "self"}, {"arg", tensor("x")}, {"kind", 1}},
+                 {{"name", "n"}, {"arg", argument}, {"kind", 2}}}},
                {"outputs", {tensor("y")}},
                {"metadata", {{"nn_module_stack", "L__self__,,M;L__self__a,a,A"}}}};
   Json graph = {{"inputs", {tensor("x")}},
@@ -41,7 +44,8 @@ Json program(const Json &argument = {{"as_int", 3}}) {
 }
 
 std::optional<ExportedProgram> parse(const Json &json, Diagnostics &diagnostics) {
-  std::optional<json::Document> document = json::parse(std::make_shared<Source>("m.json", json.dump()), diagnostics);
+  std::optional<json::Document> document =
+      json::parse(std::make_shared<Source>("m.json", json.dump()), diagnostics);
   return parseExportedProgram(*document, diagnostics);
 }
 
@@ -86,10 +90,14 @@ TEST(ExportedProgram, ASmallProgramIsRead) {
 TEST(ExportedProgram, ConstantsOfAllKindsAreRead) {
   EXPECT_TRUE(std::holds_alternative<None>(parseArgument({{"as_none", true}})));
   EXPECT_EQ(std::get<int64_t>(parseArgument({{"as_int", -4}})), -4);
-  EXPECT_EQ(std::get<std::vector<int64_t>>(parseArgument({{"as_ints", {1, 2}}})), (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ(std::get<std::vector<std::vector<int64_t>>>(parseArgument({{"as_int_lists", {{1}, {2, 3}}}}))[1].size(), 2u);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(parseArgument({{"as_ints", {1, 2}}})),
+            (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(
+      std::get<std::vector<std::vector<int64_t>>>(parseArgument({{"as_int_lists", {{1}, {2, 3}}}}))[1].size(),
+      2u);
   EXPECT_EQ(std::get<double>(parseArgument({{"as_float", 1}})), 1.0);
-  EXPECT_EQ(std::get<std::vector<double>>(parseArgument({{"as_floats", {0.5, 2}}})), (std::vector<double>{0.5, 2}));
+  EXPECT_EQ(std::get<std::vector<double>>(parseArgument({{"as_floats", {0.5, 2}}})),
+            (std::vector<double>{0.5, 2}));
   EXPECT_EQ(std::get<bool>(parseArgument({{"as_bool", true}})), true);
   EXPECT_EQ(std::get<std::vector<bool>>(parseArgument({{"as_bools", {true, false}}})).size(), 2u);
   EXPECT_EQ(std::get<std::string>(parseArgument({{"as_string", "tanh"}})), "tanh");
@@ -100,17 +108,23 @@ TEST(ExportedProgram, ConstantsOfAllKindsAreRead) {
   EXPECT_EQ(std::get<MemoryFormat>(parseArgument({{"as_memory_format", 2}})), MemoryFormat::ChannelsLast);
   EXPECT_EQ(std::get<MemoryLayout>(parseArgument({{"as_layout", 7}})), MemoryLayout::Strided);
   EXPECT_EQ(std::get<Device>(parseArgument({{"as_device", {{"type", "cuda"}, {"index", 1}}}})).index, 1);
-  EXPECT_EQ(std::get<Device>(parseArgument({{"as_device", {{"type", "cpu"}, {"index", nullptr}}}})).index, std::nullopt);
-  EXPECT_EQ(std::get<CustomObject>(parseArgument({{"as_custom_obj", {{"name", "o"}, {"class_fqn", "C"}}}})).classFqn, "C");
+  EXPECT_EQ(std::get<Device>(parseArgument({{"as_device", {{"type", "cpu"}, {"index", nullptr}}}})).index,
+            std::nullopt);
+  EXPECT_EQ(std::get<CustomObject>(parseArgument({{"as_custom_obj", {{"name", "o"}, {"class_fqn", "C"}}}}))
+                .classFqn,
+            "C");
   EXPECT_EQ(std::get<Operator>(parseArgument({{"as_operator", "aten.add"}})).name, "aten.add");
-  EXPECT_EQ(std::get<NamedArguments>(parseArgument({{"as_string_to_argument", {{"k", {{"as_int", 1}}}}}})).entries.size(), 1u);
+  EXPECT_EQ(std::get<NamedArguments>(parseArgument({{"as_string_to_argument", {{"k", {{"as_int", 1}}}}}}))
+                .entries.size(),
+            1u);
 }
 
 TEST(ExportedProgram, NonFiniteFloatsAreStrings) {
   EXPECT_TRUE(std::isnan(std::get<double>(parseArgument({{"as_float", "NaN"}}))));
   EXPECT_EQ(std::get<double>(parseArgument({{"as_float", "Infinity"}})), INFINITY);
   EXPECT_EQ(std::get<double>(parseArgument({{"as_float", "-Infinity"}})), -INFINITY);
-  EXPECT_NE(argumentError({{"as_float", "many"}}).find("expected a number, found the string \"many\""), std::string::npos);
+  EXPECT_NE(argumentError({{"as_float", "many"}}).find("expected a number, found the string \"many\""),
+            std::string::npos);
 }
 
 TEST(ExportedProgram, TensorsOfAllKindsAreRead) {
@@ -122,29 +136,39 @@ TEST(ExportedProgram, TensorsOfAllKindsAreRead) {
   EXPECT_TRUE(optionals[0] && !optionals[1]);
   EXPECT_EQ(std::get<TensorRef>(parseArgument({{"as_optional_tensor", {{"as_tensor", x}}}})).name, "x");
   EXPECT_TRUE(std::holds_alternative<None>(parseArgument({{"as_optional_tensor", {{"as_none", true}}}})));
-  EXPECT_EQ(std::get<std::vector<Tensors>>(parseArgument({{"as_nested_tensors", {{x}, Json::array()}}}))[0].size(), 1u);
+  EXPECT_EQ(
+      std::get<std::vector<Tensors>>(parseArgument({{"as_nested_tensors", {{x}, Json::array()}}}))[0].size(),
+      1u);
 }
 
 TEST(ExportedProgram, SymbolsAreKeptAndTheirConstantsMadePlain) {
   EXPECT_EQ(std::get<int64_t>(parseArgument({{"as_sym_int", {{"as_int", 5}}}})), 5);
   EXPECT_EQ(std::get<SymInt>(parseArgument({{"as_sym_int", {{"as_name", "s0"}}}})).name, "s0");
-  EXPECT_EQ(std::get<std::vector<int64_t>>(parseArgument({{"as_sym_ints", {{{"as_int", 5}}, {{"as_int", 6}}}}})),
-            (std::vector<int64_t>{5, 6}));
-  EXPECT_EQ(std::get<std::vector<SymInt>>(parseArgument({{"as_sym_ints", {{{"as_int", 5}}, {{"as_name", "s"}}}}}))[0].value, 5);
+  EXPECT_EQ(
+      std::get<std::vector<int64_t>>(parseArgument({{"as_sym_ints", {{{"as_int", 5}}, {{"as_int", 6}}}}})),
+      (std::vector<int64_t>{5, 6}));
+  EXPECT_EQ(std::get<std::vector<SymInt>>(
+                parseArgument({{"as_sym_ints", {{{"as_int", 5}}, {{"as_name", "s"}}}}}))[0]
+                .value,
+            5);
   EXPECT_EQ(std::get<bool>(parseArgument({{"as_sym_bool", {{"as_bool", true}}}})), true);
   EXPECT_EQ(std::get<SymBool>(parseArgument({{"as_sym_bool", {{"as_name", "b"}}}})).name, "b");
   EXPECT_EQ(std::get<double>(parseArgument({{"as_sym_float", {{"as_float", 0.5}}}})), 0.5);
   EXPECT_EQ(std::get<SymFloat>(parseArgument({{"as_sym_float", {{"as_name", "f"}}}})).name, "f");
   EXPECT_EQ(std::get<std::vector<bool>>(parseArgument({{"as_sym_bools", {{{"as_bool", true}}}}})).size(), 1u);
-  EXPECT_EQ(std::get<std::vector<SymFloat>>(parseArgument({{"as_sym_floats", {{{"as_name", "f"}}}}})).size(), 1u);
+  EXPECT_EQ(std::get<std::vector<SymFloat>>(parseArgument({{"as_sym_floats", {{{"as_name", "f"}}}}})).size(),
+            1u);
 }
 
 TEST(ExportedProgram, OlderSpellingsOfUnionsAreRead) {
   EXPECT_EQ(std::get<int64_t>(parseArgument({{"$type", "as_int"}, {"$value", 7}})), 7);
-  EXPECT_EQ(std::get<int64_t>(parseArgument({{"as_int", 7}, {"as_none", nullptr}, {"as_float", nullptr}})), 7);
+  EXPECT_EQ(std::get<int64_t>(parseArgument({{"as_int", 7}, {"as_none", nullptr}, {"as_float", nullptr}})),
+            7);
   EXPECT_TRUE(std::holds_alternative<None>(parseArgument({{"as_none", nullptr}})));
-  EXPECT_NE(argumentError({{"as_int", 7}, {"as_float", 1}}).find("found both \"as_float\" and \"as_int\""), std::string::npos);
-  EXPECT_NE(argumentError({{"as_int", nullptr}, {"as_float", nullptr}}).find("found none"), std::string::npos);
+  EXPECT_NE(argumentError({{"as_int", 7}, {"as_float", 1}}).find("found both \"as_float\" and \"as_int\""),
+            std::string::npos);
+  EXPECT_NE(argumentError({{"as_int", nullptr}, {"as_float", nullptr}}).find("found none"),
+            std::string::npos);
 }
 
 TEST(ExportedProgram, SubgraphsAreRead) {
@@ -206,7 +230,8 @@ TEST(ExportedProgram, SpecsOfAllKindsAreRead) {
                        {{"user_input_mutation", {{"arg", y}, {"user_input_name", "x"}}}});
   EXPECT_FALSE(b.persistent);
   EXPECT_EQ(um.kind, OutputKind::UserInputMutation);
-  auto [t, loss] = specs({{"tensor_constant", {{"arg", x}, {"tensor_constant_name", "c"}}}}, {{"loss_output", {{"arg", y}}}});
+  auto [t, loss] = specs({{"tensor_constant", {{"arg", x}, {"tensor_constant_name", "c"}}}},
+                         {{"loss_output", {{"arg", y}}}});
   EXPECT_EQ(t.kind, InputKind::TensorConstant);
   EXPECT_EQ(loss.kind, OutputKind::Loss);
   auto [u, gp] = specs({{"user_input", {{"arg", tensor("x")}}}},
@@ -229,11 +254,11 @@ TEST(ExportedProgram, InputsAndOutputsTakeTheirNamesFromTheTrees) {
   auto tree = [](const char *type, Json context, Json children) -> Json {
     return {{"type", type}, {"context", context.dump()}, {"children_spec", children}};
   };
-  Json in = tree("builtins.tuple", nullptr, {tree("builtins.tuple", nullptr, Json::array()), tree("builtins.dict", {"mask"}, {leaf})});
+  Json in = tree("builtins.tuple", nullptr,
+                 {tree("builtins.tuple", nullptr, Json::array()), tree("builtins.dict", {"mask"}, {leaf})});
   Json out = tree("builtins.dict", {"logits"}, {leaf});
-  json["graph_module"]["module_call_graph"][0]["signature"] = {{"in_spec", Json({1, in}).dump()},
-                                                               {"out_spec", Json({1, out}).dump()},
-                                                               {"forward_arg_names", {"x"}}};
+  json["graph_module"]["module_call_graph"][0]["signature"] = {
+      {"in_spec", Json({1, in}).dump()}, {"out_spec", Json({1, out}).dump()}, {"forward_arg_names", {"x"}}};
   Diagnostics diagnostics;
   std::optional<ExportedProgram> parsed = parse(json, diagnostics);
   ASSERT_TRUE(parsed) << diagnostics.str();
@@ -290,7 +315,8 @@ TEST(ExportedProgram, ImpossibleTensorsAreRefused) {
 TEST(ExportedProgram, VersionsAreChecked) {
   Json json = program();
   json["schema_version"]["major"] = 7;
-  EXPECT_NE(errorOf(json).find("version 7.20 of torch.export's schema, by PyTorch 2.14.1"), std::string::npos);
+  EXPECT_NE(errorOf(json).find("version 7.20 of torch.export's schema, by PyTorch 2.14.1"),
+            std::string::npos);
   json["schema_version"] = {{"major", 8}, {"minor", 21}};
   Diagnostics diagnostics;
   EXPECT_TRUE(parse(json, diagnostics));

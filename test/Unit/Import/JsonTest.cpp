@@ -52,7 +52,8 @@ struct Generator {
   size_t below(size_t n) { return random() % n; }
   std::string blanks() { return std::array<const char *, 5>{"", " ", "\n", "\t ", "\r\n"}[below(5)]; }
   std::string string() {
-    static const std::array<const char *, 8> pieces = {"a", "\\\"", "\\\\", ",", ":", "\\u00e4", "\xC3\xB6", "}"};
+    static const std::array<const char *, 8> pieces = {"a", "\\\"",    "\\\\",     ",",
+                                                       ":", "\\u00e4", "\xC3\xB6", "}"};
     std::string result = "\"";
     for (size_t n = below(4); n > 0; --n)
       result += pieces[below(pieces.size())];
@@ -110,7 +111,8 @@ TEST(Json, AByteOrderMarkIsSkipped) {
 
 TEST(Json, IntegersBeyond64BitsAreNumbers) {
   Diagnostics diagnostics;
-  std::optional<json::Document> document = parse("[9223372036854775807, 9223372036854775808, 1e3]", diagnostics);
+  std::optional<json::Document> document =
+      parse("[9223372036854775807, 9223372036854775808, 1e3]", diagnostics);
   const json::Array &array = *document->root.asArray();
   EXPECT_EQ(*array[0].asInteger(), INT64_MAX);
   EXPECT_EQ(array[1].asInteger(), nullptr);
@@ -149,7 +151,8 @@ TEST(Json, SyntaxErrorsHaveTheirPlace) {
 TEST(Json, TrailingTextIsAnError) {
   EXPECT_EQ(errorsOf("{} x").substr(0, 12), "f.json:1:4: ");
   EXPECT_EQ(errorsOf("1 2").substr(0, 12), "f.json:1:3: ");
-  EXPECT_EQ(errorsOf(std::string("{}\0{", 4)), "f.json:1:3: error: unexpected text after the end of the JSON value");
+  EXPECT_EQ(errorsOf(std::string("{}\0{", 4)),
+            "f.json:1:3: error: unexpected text after the end of the JSON value");
 }
 
 TEST(Json, InvalidUtf8IsAnError) {
@@ -174,7 +177,8 @@ TEST(Json, NestingIsLimited) {
   std::string fits = std::string(json::kMaxDepth, '[') + std::string(json::kMaxDepth, ']');
   Diagnostics diagnostics;
   EXPECT_TRUE(parse(fits, diagnostics));
-  EXPECT_EQ(errorsOf("[" + fits + "]"), "f.json:1:201: error: this value is nested more than 200 levels deep");
+  EXPECT_EQ(errorsOf("[" + fits + "]"),
+            "f.json:1:201: error: this value is nested more than 200 levels deep");
   errorsOf(std::string(1000000, '['));
 }
 

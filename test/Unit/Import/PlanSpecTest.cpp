@@ -31,7 +31,8 @@ std::vector<std::string> errorsOf(const std::string &text) {
   EXPECT_FALSE(parse(text, diagnostics)) << text;
   std::vector<std::string> result;
   for (const Diagnostic &error : diagnostics.all())
-    result.push_back(std::to_string(error.place.line) + ":" + std::to_string(error.place.column) + ": " + error.message);
+    result.push_back(std::to_string(error.place.line) + ":" + std::to_string(error.place.column) + ": " +
+                     error.message);
   return result;
 }
 
@@ -99,8 +100,8 @@ TEST(PlanSpec, PlacementsAreRead) {
   EXPECT_EQ(parsePlacement("shard(1,blocks = 3)")->str(), "shard(1, blocks=3)");
   EXPECT_EQ(parsePlacement("replicate")->str(), "replicate");
   EXPECT_EQ(parsePlacement("partial( sum )")->str(), "partial(sum)");
-  for (const char *text : {"", "shard", "shard()", "shard(x)", "shard(0, blocks=0)", "partial", "partial(max)", "Shard(0)",
-                           " shard(0)", "shard(99999999999999999999)"})
+  for (const char *text : {"", "shard", "shard()", "shard(x)", "shard(0, blocks=0)", "partial",
+                           "partial(max)", "Shard(0)", " shard(0)", "shard(99999999999999999999)"})
     EXPECT_FALSE(parsePlacement(text)) << text;
   EXPECT_FALSE(parsePlacement(std::string(100000, '(')));
 }
@@ -111,44 +112,54 @@ TEST(PlanSpec, UnknownKeysSuggestTheNearest) {
                                       "1:1: the plan needs the key \"mesh\""}));
   EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2},\n \"pipeline\": {\"microbatch\": 4}}"),
             "2:15: unknown key \"microbatch\" in \"pipeline\"; did you mean \"microbatches\"?");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "stile": "rowwise", "style": "rowwise"}]})json"),
-            "1:48: unknown key \"stile\" in an entry of \"layouts\"; did you mean \"style\"?");
+  EXPECT_EQ(
+      errorOf(
+          R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "stile": "rowwise", "style": "rowwise"}]})json"),
+      "1:48: unknown key \"stile\" in an entry of \"layouts\"; did you mean \"style\"?");
 }
 
 TEST(PlanSpec, TypeErrorsSayWhatIsExpectedAndFound) {
   EXPECT_EQ(errorOf("[]"), "1:1: the plan must be an object, found an array");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": "2"}})json"), "1:17: \"tp\" must be an integer of at least 1, found the string \"2\"");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 0}})json"), "1:17: \"tp\" must be an integer of at least 1, found the integer 0");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": {}})json"), "1:32: \"layouts\" must be an array, found an object");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": "2"}})json"),
+            "1:17: \"tp\" must be an integer of at least 1, found the string \"2\"");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 0}})json"),
+            "1:17: \"tp\" must be an integer of at least 1, found the integer 0");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": {}})json"),
+            "1:32: \"layouts\" must be an array, found an object");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "loss": {"output": 1.5}})json"),
             "1:40: \"output\" must be an integer of at least 0, or a string, found the number 1.5");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "sgd", "lr": -1}})json"),
             "1:56: \"lr\" must be a number of at least 0, found the integer -1");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "inputs": {"x": {"tp": "shard"}}})json"),
-            "1:44: \"tp\" must be a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or \"partial(sum)\", "
+            "1:44: \"tp\" must be a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or "
+            "\"partial(sum)\", "
             "found the string \"shard\"");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "sgd"}})json"),
             "1:34: \"optimizer\" needs the key \"lr\"");
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"batch", "storage", "recompute", "aliases", "init", "precision", "memory_limit", "topology",
-                          "costs", "batch_norm", "bounds", "seed"})
+  for (const char *key : {"batch", "storage", "recompute", "aliases", "init", "precision", "memory_limit",
+                          "topology", "costs", "batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
-  for (const char *key : {"bind", "template", "in_src", "in_dst", "out_src", "out_dst", "out_names", "unit", "override",
-                          "communication", "sequence_parallel", "loss_parallel"})
+  for (const char *key : {"bind", "template", "in_src", "in_dst", "out_src", "out_dst", "out_names", "unit",
+                          "override", "communication", "sequence_parallel", "loss_parallel"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"layouts\": [{\"match\": \"*\", \"style\": \"colwise\", \"" +
                       std::string(key) + "\": 1}]}"),
               "1:68: \"" + std::string(key) + "\" is not supported by this version");
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "zb-h1"}})json"),
             "1:46: \"schedule\" \"zb-h1\" is not supported by this version, only \"gpipe\" or \"1f1b\"");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "balanced", "stages": 2}}})json"),
-            "1:43: \"split\" as a policy is not supported by this version; it must be module names with \"beginning\" or \"end\"");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"multi_use_parameters": "transmit"}})json"),
-            "1:58: \"multi_use_parameters\" \"transmit\" is not supported by this version, only \"replicate\"");
+  EXPECT_EQ(
+      errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "balanced", "stages": 2}}})json"),
+      "1:43: \"split\" as a policy is not supported by this version; it must be module names with "
+      "\"beginning\" or \"end\"");
+  EXPECT_EQ(
+      errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"multi_use_parameters": "transmit"}})json"),
+      "1:58: \"multi_use_parameters\" \"transmit\" is not supported by this version, only \"replicate\"");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "sequence"}]})json"),
-            "1:57: \"style\" \"sequence\" is not supported by this version, only \"colwise\", \"rowwise\" or \"replicate\"");
+            "1:57: \"style\" \"sequence\" is not supported by this version, only \"colwise\", \"rowwise\" or "
+            "\"replicate\"");
 }
 
 TEST(PlanSpec, MisspeltValuesSuggestTheNearest) {
@@ -159,36 +170,51 @@ TEST(PlanSpec, MisspeltValuesSuggestTheNearest) {
 }
 
 TEST(PlanSpec, AxesMustExist) {
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "colwise", "axis": "tpp"}]})json"),
-            "1:76: the mesh has no axis \"tpp\"; did you mean \"tp\"?");
+  EXPECT_EQ(
+      errorOf(
+          R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "colwise", "axis": "tpp"}]})json"),
+      "1:76: the mesh has no axis \"tpp\"; did you mean \"tp\"?");
   EXPECT_EQ(errorOf(R"json({"mesh": {"dp": 2}, "layouts": [{"match": "*", "style": "colwise"}]})json"),
-            "1:57: the style \"colwise\" uses the axis \"tp\" if \"axis\" is not given, but the mesh has no such axis");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "inputs": {"x": {"dp": "shard(0)"}}})json"), "1:38: the mesh has no axis \"dp\"; did you mean \"tp\"?");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "pipeline": {"axis": "stages"}})json"), "1:42: the mesh has no axis \"stages\"");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "layouts": [{"match": "*", "params": {"w": {"pp": "shard(0)"}}}]})json"),
-            "1:65: \"pp\" is the pipeline axis, which holds stages and cannot lay out a tensor");
+            "1:57: the style \"colwise\" uses the axis \"tp\" if \"axis\" is not given, but the mesh has no "
+            "such axis");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "inputs": {"x": {"dp": "shard(0)"}}})json"),
+            "1:38: the mesh has no axis \"dp\"; did you mean \"tp\"?");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "pipeline": {"axis": "stages"}})json"),
+            "1:42: the mesh has no axis \"stages\"");
+  EXPECT_EQ(
+      errorOf(
+          R"json({"mesh": {"pp": 2}, "layouts": [{"match": "*", "params": {"w": {"pp": "shard(0)"}}}]})json"),
+      "1:65: \"pp\" is the pipeline axis, which holds stages and cannot lay out a tensor");
   valid(R"json({"mesh": {"tp": 2}, "inputs": {"x": {"microbatch": "shard(1)"}}})json");
 }
 
 TEST(PlanSpec, MeshesMustBePossible) {
   EXPECT_EQ(errorOf(R"json({"mesh": {}})json"), "1:10: the mesh has no axis; a single rank is {\"tp\": 1}");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"a": 4294967296, "b": 4294967296}})json").substr(0, 40), "1:16: the mesh has more than 2^31 ranks");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"microbatch": 2}})json").substr(0, 42), "1:11: \"microbatch\" cannot be a mesh axis: ");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"a": 4294967296, "b": 4294967296}})json").substr(0, 40),
+            "1:16: the mesh has more than 2^31 ranks");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"microbatch": 2}})json").substr(0, 42),
+            "1:11: \"microbatch\" cannot be a mesh axis: ");
 }
 
 TEST(PlanSpec, EntriesMustMakeSense) {
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*"}]})json"),
             "1:33: this entry changes nothing: it needs \"style\" or \"params\"");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "colwise", "params": {}}]})json"),
-            "1:33: this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "params": {"w": {"tp": "partial(sum)"}}}]})json"),
-            "1:71: the parameter \"w\" cannot be partial: its value is stored, not still to be summed");
+  EXPECT_EQ(
+      errorOf(
+          R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "colwise", "params": {}}]})json"),
+      "1:33: this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
+  EXPECT_EQ(
+      errorOf(
+          R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "params": {"w": {"tp": "partial(sum)"}}}]})json"),
+      "1:71: the parameter \"w\" cannot be partial: its value is stored, not still to be summed");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "params": {}, "blocks": 3}]})json"),
             "1:72: \"blocks\" belongs to a style; in \"params\" write \"shard(0, blocks=3)\"");
 }
 
 TEST(PlanSpec, SeveralErrorsAreReportedAtOnce) {
-  EXPECT_EQ(errorsOf("{\"mesh\": {\"tp\": 0},\n\"storage\": {},\n\"loss\": {\"output\": true},\n\"xyz\": 1}").size(), 4u);
+  EXPECT_EQ(errorsOf("{\"mesh\": {\"tp\": 0},\n\"storage\": {},\n\"loss\": {\"output\": true},\n\"xyz\": 1}")
+                .size(),
+            4u);
 }
 
 namespace {
@@ -198,7 +224,8 @@ bool accepts(const Json &schema, const Json &value) {
   if (schema.contains("not"))
     return false;
   if (schema.contains("anyOf"))
-    return std::any_of(schema["anyOf"].begin(), schema["anyOf"].end(), [&](const Json &s) { return accepts(s, value); });
+    return std::any_of(schema["anyOf"].begin(), schema["anyOf"].end(),
+                       [&](const Json &s) { return accepts(s, value); });
   if (!schema.contains("type"))
     return true;
   std::string type = schema["type"];
@@ -220,8 +247,8 @@ bool accepts(const Json &schema, const Json &value) {
     return true;
   }
   if (type == "array")
-    return value.is_array() &&
-           std::all_of(value.begin(), value.end(), [&](const Json &v) { return accepts(schema["items"], v); });
+    return value.is_array() && std::all_of(value.begin(), value.end(),
+                                           [&](const Json &v) { return accepts(schema["items"], v); });
   if (type == "integer" || type == "number")
     return (type == "integer" ? value.is_number_integer() : value.is_number()) &&
            (!schema.contains("minimum") || value.get<double>() >= schema["minimum"].get<double>());
@@ -243,10 +270,13 @@ bool accepts(const Json &schema, const Json &value) {
 TEST(PlanSpec, TheSchemaAcceptsWhatTheParserAccepts) {
   Json schema = Json::parse(planSchema());
   EXPECT_EQ(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-  Json plan = Json::parse(R"json({"mesh": {"pp": 2, "tp": 2}, "pipeline": {"split": {"a": "end"}, "microbatches": 2},
+  Json plan =
+      Json::parse(R"json({"mesh": {"pp": 2, "tp": 2}, "pipeline": {"split": {"a": "end"}, "microbatches": 2},
     "layouts": [{"match": "a", "style": "colwise", "blocks": 3}, {"match": "b", "params": {"w": {"tp": "shard(0)"}}}],
     "inputs": {"x": "replicate", "y": {"tp": "shard(0)"}}, "loss": {"output": 0}, "optimizer": {"kind": "sgd", "lr": 1}})json");
-  Json values = {nullptr, true, 0, -1, 3, 0.5, "", "shard(0)", "replicate", "end", "gpipe", "zb-h1", "x", Json::array(), Json::object()};
+  Json values = {nullptr,       true,        0,     -1,      3,       0.5, "",
+                 "shard(0)",    "replicate", "end", "gpipe", "zb-h1", "x", Json::array(),
+                 Json::object()};
   Diagnostics ignored;
   EXPECT_TRUE(accepts(schema, plan));
   EXPECT_TRUE(parse(plan.dump(), ignored)) << ignored.str();
@@ -259,9 +289,11 @@ TEST(PlanSpec, TheSchemaAcceptsWhatTheParserAccepts) {
         changed[pointer] = value;
         Diagnostics diagnostics;
         bool isParsed = parse(changed.dump(), diagnostics).has_value();
-        bool isCrossCheck = std::any_of(diagnostics.all().begin(), diagnostics.all().end(), [](const Diagnostic &d) {
-          return d.message.find("axis") != std::string::npos || d.message.find("this entry") != std::string::npos;
-        });
+        bool isCrossCheck =
+            std::any_of(diagnostics.all().begin(), diagnostics.all().end(), [](const Diagnostic &d) {
+              return d.message.find("axis") != std::string::npos ||
+                     d.message.find("this entry") != std::string::npos;
+            });
         if (!isCrossCheck)
           EXPECT_EQ(accepts(schema, changed), isParsed) << changed << diagnostics.str();
       }
@@ -283,7 +315,8 @@ TEST(PlanSpec, EveryKeyOfTheSchemaIsDescribed) {
 }
 
 TEST(PlanSpec, NoPrefixCrashes) {
-  std::string text = R"json({"mesh": {"pp": 2, "tp": 2}, "pipeline": {"split": {"a": "end"}}, "loss": {"output": 0}})json";
+  std::string text =
+      R"json({"mesh": {"pp": 2, "tp": 2}, "pipeline": {"split": {"a": "end"}}, "loss": {"output": 0}})json";
   for (size_t length = 0; length < text.size(); ++length)
     EXPECT_FALSE(errorsOf(text.substr(0, length)).empty());
 }

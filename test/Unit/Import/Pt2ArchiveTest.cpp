@@ -20,10 +20,10 @@ std::string errorOf(const std::string &bytes) {
   return diagnostics.str();
 }
 
-#define EXPECT_ERROR(bytes, text)                                                                                      \
-  do {                                                                                                                 \
-    std::string found = errorOf(bytes);                                                                                \
-    EXPECT_NE(found.find(text), std::string::npos) << found;                                                           \
+#define EXPECT_ERROR(bytes, text)                                                                            \
+  do {                                                                                                       \
+    std::string found = errorOf(bytes);                                                                      \
+    EXPECT_NE(found.find(text), std::string::npos) << found;                                                 \
   } while (false)
 
 std::unique_ptr<Pt2Archive> open(const std::string &name) {
@@ -74,7 +74,8 @@ TEST(Pt2Archive, WeightsOfAModelHaveTheValuesThatPyTorchWrote) {
   EXPECT_EQ(bytes->size(), 32u * 16 * 4);
   EXPECT_EQ(std::memcmp(bytes->data(), raw["weight_0"].data(), bytes->size()), 0);
   EXPECT_FALSE(archive->bytes("fc1.weigth", diagnostics));
-  EXPECT_NE(diagnostics.str().find("has no weight \"fc1.weigth\"; did you mean \"fc1.weight\"?"), std::string::npos);
+  EXPECT_NE(diagnostics.str().find("has no weight \"fc1.weigth\"; did you mean \"fc1.weight\"?"),
+            std::string::npos);
 }
 
 TEST(Pt2Archive, TiedWeightsAreOneTensorUnderTheFirstName) {
@@ -169,9 +170,12 @@ TEST(Pt2Archive, MissingEntriesAreNamed) {
   Archive archive = Archive::read(fixture("mlp.pt2"));
   for (const auto &[suffix, message] : std::vector<std::pair<std::string, std::string>>{
            {"models/model.json", "there is no entry \"mlp/models/model.json\""},
-           {"model_weights_config.json", "the entry \"mlp/data/weights/model_weights_config.json\" is missing"},
-           {"model_constants_config.json", "the entry \"mlp/data/constants/model_constants_config.json\" is missing"},
-           {"weight_3", "the archive has no record \"weight_3\" for \"fc2.bias\" (at /config/fc2.bias/path_name)"}}) {
+           {"model_weights_config.json",
+            "the entry \"mlp/data/weights/model_weights_config.json\" is missing"},
+           {"model_constants_config.json",
+            "the entry \"mlp/data/constants/model_constants_config.json\" is missing"},
+           {"weight_3",
+            "the archive has no record \"weight_3\" for \"fc2.bias\" (at /config/fc2.bias/path_name)"}}) {
     Archive changed = archive;
     changed.erase(suffix);
     EXPECT_ERROR(changed.bytes(), message);
@@ -199,8 +203,10 @@ TEST(Pt2Archive, RecordsThatDoNotFitTheirTensorsAreRefused) {
     editJson(copy["model_weights_config.json"], [&](Json &json) { edit(json["config"]["fc1.weight"]); });
     return copy.bytes();
   };
-  EXPECT_ERROR(edited([](Json &w) { w["tensor_meta"]["storage_offset"]["as_int"] = 1; }), "ends behind its record");
-  EXPECT_ERROR(edited([](Json &w) { w["tensor_meta"]["strides"][0]["as_int"] = INT64_MAX; }), "ends behind its record");
+  EXPECT_ERROR(edited([](Json &w) { w["tensor_meta"]["storage_offset"]["as_int"] = 1; }),
+               "ends behind its record");
+  EXPECT_ERROR(edited([](Json &w) { w["tensor_meta"]["strides"][0]["as_int"] = INT64_MAX; }),
+               "ends behind its record");
   EXPECT_ERROR(edited([](Json &w) { w["tensor_meta"]["sizes"][0]["as_int"] = 31; }),
                "\"fc1.weight\" is float32[32, 16] in the program, but stored as float32[31, 16]");
   EXPECT_ERROR(edited([](Json &w) { w["tensor_meta"]["layout"] = 1; }), "stored sparse");
@@ -214,12 +220,14 @@ TEST(Pt2Archive, RecordsThatDoNotFitTheirTensorsAreRefused) {
 TEST(Pt2Archive, WeightsThatTheProgramNeedsMustBeThere) {
   Archive archive = Archive::read(fixture("mlp.pt2"));
   editJson(archive["model_weights_config.json"], [](Json &json) { json["config"].erase("fc3.bias"); });
-  EXPECT_ERROR(archive.bytes(), "the program uses \"fc3.bias\", but no weights config of the archive names it");
+  EXPECT_ERROR(archive.bytes(),
+               "the program uses \"fc3.bias\", but no weights config of the archive names it");
 }
 
 TEST(Pt2Archive, PickledWeightsAreRefusedWhenTheyAreRead) {
   Archive archive = Archive::read(fixture("mlp.pt2"));
-  editJson(archive["model_weights_config.json"], [](Json &json) { json["config"]["fc1.bias"]["use_pickle"] = true; });
+  editJson(archive["model_weights_config.json"],
+           [](Json &json) { json["config"]["fc1.bias"]["use_pickle"] = true; });
   Diagnostics diagnostics;
   std::unique_ptr<Pt2Archive> read = Pt2Archive::read("m", archive.bytes(), diagnostics);
   ASSERT_TRUE(read) << diagnostics.str();
@@ -250,7 +258,8 @@ TEST(Pt2Archive, DamagedRecordsAreFoundByTheirChecksum) {
   std::unique_ptr<Pt2Archive> read = Pt2Archive::read("m", bytes, diagnostics);
   ASSERT_TRUE(read);
   EXPECT_FALSE(read->bytes("fc2.weight", diagnostics));
-  EXPECT_NE(diagnostics.str().find("cannot read the entry \"mlp/data/weights/weight_2\": CRC error"), std::string::npos)
+  EXPECT_NE(diagnostics.str().find("cannot read the entry \"mlp/data/weights/weight_2\": CRC error"),
+            std::string::npos)
       << diagnostics.str();
 }
 

@@ -32,7 +32,8 @@ TEST(PyTree, PathsFollowIndicesAndKeys) {
 }
 
 TEST(PyTree, InputsAreNamedAsInForward) {
-  Json spec = tuple({tuple({leaf(), tuple({leaf(), leaf()})}), dict({"mask", "extra"}, {leaf(), dict({"k"}, {leaf()})})});
+  Json spec = tuple(
+      {tuple({leaf(), tuple({leaf(), leaf()})}), dict({"mask", "extra"}, {leaf(), dict({"k"}, {leaf()})})});
   EXPECT_EQ(inputPaths(*parse(spec), {"idx", "pair"}), (Paths{"idx", "pair.0", "pair.1", "mask", "extra.k"}));
   EXPECT_EQ(inputPaths(*parse(spec), {"idx"}), (Paths{"idx", "1.0", "1.1", "mask", "extra.k"}));
 }
@@ -50,7 +51,8 @@ TEST(PyTree, OtherContainersAreRead) {
 }
 
 TEST(PyTree, WhatIsNoTreeIsNone) {
-  for (const char *text : {"", "[", "{}", "[1]", "[1, 2]", "[1, {\"type\": 3}]", "[1, {\"type\": \"t\"}]",
-                           "[1, {\"type\": \"t\", \"children_spec\": [0]}]", "[1, {\"type\": \"\", \"children_spec\": []}]"})
+  for (const char *text :
+       {"", "[", "{}", "[1]", "[1, 2]", "[1, {\"type\": 3}]", "[1, {\"type\": \"t\"}]",
+        "[1, {\"type\": \"t\", \"children_spec\": [0]}]", "[1, {\"type\": \"\", \"children_spec\": []}]"})
     EXPECT_FALSE(parsePyTree(text, {})) << text;
 }

@@ -5,8 +5,9 @@
 using namespace plumb::pt2;
 
 TEST(PythonTrace, FramesAreReadWithTheirCode) {
-  std::vector<PythonFrame> frames = parseStackTrace("File \"/m/gpt.py\", line 48, in forward\n    x = b(x)\n"
-                                                    "  File \"/m/with \"quote\".py\", line 7, in <lambda>\n    y = 1\n    ^^^^^");
+  std::vector<PythonFrame> frames =
+      parseStackTrace("File \"/m/gpt.py\", line 48, in forward\n    x = b(x)\n"
+                      "  File \"/m/with \"quote\".py\", line 7, in <lambda>\n    y = 1\n    ^^^^^");
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].str(), "/m/gpt.py:48");
   EXPECT_EQ(frames[0].function, "forward");
@@ -19,7 +20,8 @@ TEST(PythonTrace, FramesAreReadWithTheirCode) {
 
 TEST(PythonTrace, TextThatIsNoFrameIsSkipped) {
   EXPECT_TRUE(parseStackTrace("").empty());
-  EXPECT_TRUE(parseStackTrace("Traceback (most recent call last):\nFile \"x\", line , in f\nFile \"x").empty());
+  EXPECT_TRUE(
+      parseStackTrace("Traceback (most recent call last):\nFile \"x\", line , in f\nFile \"x").empty());
   EXPECT_TRUE(parseStackTrace("File \"x\", line 99999999999999999999, in f").empty());
   EXPECT_FALSE(userFrame("nothing"));
 }
@@ -40,8 +42,8 @@ TEST(PythonTrace, TheUserFrameIsTheInnermostOutsideTorch) {
 }
 
 TEST(PythonTrace, ModuleStacksAreRead) {
-  std::vector<ModuleCall> stack =
-      parseModuleStack("L__self__,,m.GPT;L__self__h.0,h.0,m.f.<locals>.Block[a, b];L__self__h.0.attn@2,h.0.attn,m.Attn");
+  std::vector<ModuleCall> stack = parseModuleStack(
+      "L__self__,,m.GPT;L__self__h.0,h.0,m.f.<locals>.Block[a, b];L__self__h.0.attn@2,h.0.attn,m.Attn");
   ASSERT_EQ(stack.size(), 3u);
   EXPECT_EQ(stack[0].fqn, "");
   EXPECT_EQ(stack[0].type, "m.GPT");

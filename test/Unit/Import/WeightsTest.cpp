@@ -71,9 +71,9 @@ TEST(Weights, AnyViewIsGathered) {
 
 TEST(Weights, AliasesAreEqualViewsOfOneRecord) {
   TensorMeta view = meta({2, 3}, {3, 1});
-  std::vector<Weight> weights = {weight("wte", "r0", view), weight("bias", "r1", view), weight("head", "r0", view),
-                                 weight("row", "r0", meta({3}, {1})), weight("bias2", "r1", view),
-                                 weight("bias3", "r1", view)};
+  std::vector<Weight> weights = {weight("wte", "r0", view),   weight("bias", "r1", view),
+                                 weight("head", "r0", view),  weight("row", "r0", meta({3}, {1})),
+                                 weight("bias2", "r1", view), weight("bias3", "r1", view)};
   EXPECT_EQ(aliasGroups(weights),
             (std::vector<std::vector<std::string>>{{"wte", "head"}, {"bias", "bias2", "bias3"}}));
 }

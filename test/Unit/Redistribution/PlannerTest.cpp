@@ -1,46 +1,154 @@
-#include "plumb/Redistribution/Interpreter.h"
-#include "plumb/Redistribution/LayoutText.h"
-#include "plumb/Redistribution/Planner.h"
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-#include <fstream>
-#include <chrono>
+//===- PlannerTest.cpp - What plans look like -----------------------------===//
+#include "TestSupport.h"
+#include "plumb/Redistribution/Lowering.h"
+
 using namespace plumb::redistribution;
-using Json = nlohmann::ordered_json;
-static Layout lay(const Mesh &m, const Json &dims, const Json &partial) {
-  Layout l;
-  for (auto &d : dims) { DimSharding s; for (auto &a : d) s.axes.push_back(wholeAxis(m, *m.find(a.get<std::string>()))); l.dims.push_back(s);}
-  for (auto &a : partial) l.partial.push_back({wholeAxis(m, *m.find(a.get<std::string>())), Reduction::Sum});
-  return l;
+
+namespace {
+
+std::string labelOf(llvm::StringRef meshText, llvm::StringRef sizes, llvm::StringRef from, llvm::StringRef to) {
+  Mesh m = mesh(meshText);
+  auto plan = planned(m, shape(sizes), layout(m, from), layout(m, to));
+  return plan ? plan->label().str() : "";
 }
-static void rows(const char *file, bool exchange) {
-  std::ifstream in(std::string(PLUMB_FIXTURES "/redistribution/") + file);
-  std::string line; int worse=0, n=0, better=0, notopt=0, bad=0, bnd=0; double secs=0, ver=0, mx=0; std::string mxid;
-  while (std::getline(in, line)) {
-    Json r = Json::parse(line); ++n;
-    Mesh m; for (auto &[k, v] : r["mesh"].items()) m.axes.push_back({k, v.get<int64_t>()});
-    Index shape; for (auto &v : r["shape"]) shape.push_back(v.get<int64_t>());
-    PlanOptions o; o.exchange = exchange;
-    auto t0 = std::chrono::steady_clock::now();
-    auto p = planRedistribution(m, shape, 4, lay(m, r["src"], r["partial"]), lay(m, r["dst"], r["dst_partial"]), o);
-    auto t1 = std::chrono::steady_clock::now();
-    if (!p) { ADD_FAILURE() << r["id"] << llvm::toString(p.takeError()); if (++bad > 5) return; continue; }
-    double t = std::chrono::duration<double>(t1 - t0).count(); secs += t; if (t > mx) { mx = t; mxid = r["id"]; }
-    if (auto e = verifyPlan(*p)) { ADD_FAILURE() << r["id"] << llvm::toString(std::move(e)); if (++bad > 5) return; }
-    ver += std::chrono::duration<double>(std::chrono::steady_clock::now() - t1).count();
-    double f = p->bytes / p->globalBytes();
-    notopt += !p->optimal;
-    if (p->boundBytes > p->bytes + 1e-9) { ADD_FAILURE() << r["id"] << " bound above"; if (++bad > 5) return; }
-    if (exchange && r["partial"].empty() && p->bytes > p->boundBytes + 1e-9) { if (bnd++ < 6) { std::string s; for (auto &st : p->steps) s += toString(m, st) + "; "; std::cout << r["id"] << " " << p->bytes << " bound " << p->boundBytes << s << "\n"; } }
-    if (r.contains("best_bytes_fraction")) {
-      double b = r["best_bytes_fraction"];
-      if (f > b + 1e-9) { if (worse++ < 5) { std::string s; for (auto &st : p->steps) s += toString(m, st) + "; "; std::cout << r["id"] << " " << f << " best " << b << " " << r["best_ops"] << s << "\n"; } }
-      if (f < b - 1e-9) ++better;
-    }
-  }
-  std::cout << file << " n " << n << " worse " << worse << " better " << better << " notopt " << notopt << " abovebound " << bnd << " avg us " << secs / n * 1e6 << " max us " << mx * 1e6 << " " << mxid << " verify us " << ver / n * 1e6 << "\n";
+
+TEST(Plan, IsLabelledByItsSteps) {
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{tp},{}]", "[{tp},{}]"), "identity");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{},{}]", "[{tp},{dp}]"), "local");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{},{}]", "[{},{}] partial{tp}"), "local");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{dp},{tp}]", "[{},{}]"), "all_gather");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{},{}] partial{dp,tp}", "[{},{}]"), "all_reduce");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{},{}] partial{tp}", "[{},{tp}]"), "reduce_scatter");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{tp},{}]", "[{},{tp}]"), "all_to_all");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{tp},{}]", "[{dp},{}]"), "permute");
+  EXPECT_EQ(labelOf("dp=2,tp=2", "8,8", "[{dp},{}] partial{tp}", "[{},{}]"), "mixed");
 }
-TEST(Rows, Bytes) { rows("bytes.jsonl", false); }
-TEST(Rows, BytesExchange) { rows("bytes.jsonl", true); }
-TEST(Rows, Uneven) { rows("uneven.jsonl", false); }
-TEST(Rows, UnevenExchange) { rows("uneven.jsonl", true); }
+
+TEST(Plan, ExecutesEveryReduction) {
+  Mesh m = mesh("x=2,y=3");
+  for (llvm::StringRef reduction : {"sum", "avg", "min", "max", "product"})
+    for (llvm::StringRef sizes : {"6,6", "5,4"})
+      for (llvm::StringRef to : {"[{},{}]", "[{x},{y}]", "[{y,x},{}]", "[{},{x}] partial{y:R}", "[{y},{}]"}) {
+        std::string target = to.str(), source = "[{},{}] partial{x:R,y:R}";
+        for (std::string *text : {&target, &source})
+          for (size_t at; (at = text->find(":R")) != std::string::npos;)
+            text->replace(at, 2, ":" + reduction.str());
+        planned(m, shape(sizes), layout(m, source), layout(m, target));
+        planned(m, shape(sizes), layout(m, "[{},{x}]"), layout(m, target));
+      }
+  planned(m, {6, 6}, layout(m, "[{},{}] partial{x,y:avg}"), layout(m, "[{y},{x}]"));
+  planned(m, {6, 6}, layout(m, "[{},{}] partial{x:max}"), layout(m, "[{},{}] partial{y}"));
+}
+
+TEST(Plan, CutsBlocksAndUnits) {
+  Mesh m = mesh("tp=4");
+  for (llvm::StringRef from : {"[{tp} blocks 3,{}]", "[{tp} blocks [8,2,2],{}]", "[{tp} unit 2,{}]", "[{tp},{}]"})
+    for (llvm::StringRef to : {"[{},{}]", "[{},{tp}]", "[{tp},{}]", "[{tp} blocks 3,{}]"})
+      for (bool exchange : {false, true}) {
+        PlanOptions options;
+        options.exchange = exchange;
+        planned(m, {12, 4}, layout(m, from), layout(m, to), options);
+      }
+}
+
+TEST(Plan, SplitsAnAxisInIncompatibleWays) {
+  Mesh m = mesh("x=6,y=2");
+  auto plan = planned(m, {12, 12}, layout(m, "[{x:(1)2},{}]"), layout(m, "[{},{x:(1)3}]"));
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->optimal);
+}
+
+TEST(Plan, KeepsToTheMemoryLimit) {
+  Mesh m = mesh("x=4,y=4");
+  Layout from = layout(m, "[{x},{}]"), to = layout(m, "[{},{x}]");
+  auto free = planned(m, {64, 64}, from, to);
+  ASSERT_TRUE(free);
+  PlanOptions options;
+  options.memoryLimit = free->peakMemory - 1;
+  auto bounded = planned(m, {64, 64}, from, to, options);
+  ASSERT_TRUE(bounded);
+  EXPECT_LE(bounded->peakMemory, *options.memoryLimit);
+  options.memoryLimit = 100;
+  EXPECT_EQ(messageOf(planRedistribution(m, {64, 64}, 4, from, to, options).takeError()),
+            "no plan for [{x},{}] -> [{},{x}] on x=4,y=4 needs at most 100 bytes on a rank; raise the memory limit or "
+            "choose layouts with smaller shards");
+}
+
+TEST(Plan, AvoidsTheSlowAxis) {
+  // An idle axis within a node makes an all-reduce over it cheaper; one between nodes does not.
+  Mesh m = mesh("outer=8,inner=8");
+  Layout from = layout(m, "[{},{}] partial{inner}"), to = layout(m, "[{},{}]");
+  PlanOptions options;
+  options.topology.emplace();
+  options.topology->nodeSize = 8;
+  auto plan = planned(m, {4096, 4096}, from, to, options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(stepsOf(*plan), "all_reduce{inner} [{},{}] partial{inner} -> [{},{}]; ");
+}
+
+TEST(Plan, SaysWhenItIsNotProven) {
+  Mesh m = mesh("a=8,b=8,c=8");
+  PlanOptions options;
+  options.exchange = false;
+  options.maxMoves = 3000;
+  auto plan = planned(m, {512, 512, 512}, layout(m, "[{a,b},{c},{}]"), layout(m, "[{c},{},{b,a}]"), options);
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->optimal);
+  EXPECT_GT(plan->provenCost, 0);
+  EXPECT_LT(plan->provenCost, plan->cost);
+}
+
+TEST(Plan, RefusesWhatItCannotCount) {
+  Mesh m = mesh("x=2");
+  Layout r = Layout::replicated(3);
+  EXPECT_EQ(messageOf(planRedistribution(m, {1 << 30, 1 << 30, 1 << 30}, 4, r, r).takeError()),
+            "a tensor of shape 1073741824,1073741824,1073741824 on 2 ranks is too large to count its bytes");
+  EXPECT_EQ(messageOf(planRedistribution(m, {4}, 0, Layout::replicated(1), Layout::replicated(1)).takeError()),
+            "an element of 0 bytes");
+  EXPECT_EQ(messageOf(planRedistribution(m, {4, 4}, 4, Layout::replicated(1), Layout::replicated(2)).takeError()),
+            "source layout [{}]: the layout [{}] has 1 dimensions, the tensor has 2: 4,4");
+}
+
+TEST(Lowering, PacksOnlyWhereItMust) {
+  Mesh m = mesh("x=4");
+  auto first = [&](llvm::StringRef sizes, llvm::StringRef from, llvm::StringRef to) {
+    auto plan = planned(m, shape(sizes), layout(m, from), layout(m, to));
+    return lowerStep(m, shape(sizes), plan->steps.front(), 1);
+  };
+  RankStep leading = first("8,8", "[{x},{}]", "[{},{}]");
+  EXPECT_TRUE(leading.sendsInPlace && leading.receivesInPlace);
+  EXPECT_EQ(leading.count, 16);
+  RankStep trailing = first("8,8", "[{},{x}]", "[{},{}]");
+  EXPECT_TRUE(trailing.sendsInPlace);
+  EXPECT_FALSE(trailing.receivesInPlace);
+  RankStep uneven = first("6,8", "[{x},{}]", "[{},{}]");
+  EXPECT_EQ(uneven.count, 16);
+  EXPECT_TRUE(first("8,8", "[{},{}] partial{x}", "[{x},{}]").sendsInPlace);
+  EXPECT_FALSE(first("8,8", "[{},{}] partial{x}", "[{},{x}]").sendsInPlace);
+}
+
+TEST(Interpreter, FindsWrongPlans) {
+  Mesh m = mesh("x=2,y=2");
+  auto plan = planned(m, {4, 4}, layout(m, "[{},{}] partial{x}"), layout(m, "[{},{x}]"));
+  ASSERT_TRUE(plan);
+  Plan wrong = *plan;
+  wrong.steps[0].axes[0].axis = 1; // reduces over the wrong communicator
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  wrong = *plan;
+  wrong.steps[0].reduction = Reduction::Max;
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  wrong = *plan;
+  wrong.steps.push_back(wrong.steps[0]);
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  wrong = *plan;
+  wrong.steps.clear();
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+}
+
+TEST(Interpreter, ShrinksLargeTensors) {
+  Mesh m = mesh("x=4,y=2");
+  planned(m, {50257, 4096}, layout(m, "[{x,y},{}]"), layout(m, "[{y},{x}]"));
+  planned(m, {1 << 20, 4096}, layout(m, "[{},{}] partial{x}"), layout(m, "[{},{y}]"));
+}
+
+} // namespace

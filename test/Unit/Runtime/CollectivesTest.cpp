@@ -49,7 +49,8 @@ TEST_P(Collectives, AllReduceSumsInRankOrderOnEveryRank) {
     ncclComm_t comm = self.comm("all");
     cudaStream_t stream = self.stream();
     PLUMB_NCCL(ncclAllReduce(input[r].data(), output[r].data(), count, ncclFloat32, ncclSum, comm, stream));
-    PLUMB_NCCL(ncclAllReduce(inPlace[r].data(), inPlace[r].data(), count, ncclFloat32, ncclSum, comm, stream));
+    PLUMB_NCCL(
+        ncclAllReduce(inPlace[r].data(), inPlace[r].data(), count, ncclFloat32, ncclSum, comm, stream));
   });
   ASSERT_EQ(outcome.code, 0) << outcome.error;
   EXPECT_TRUE(output == PerRank<float>(n, sumInRankOrder(input)));
@@ -75,7 +76,8 @@ TEST_P(Collectives, ReduceScatterAndAllGatherMakeAnAllReduce) {
 }
 
 TEST_P(Collectives, AllToAllTransposesAndBroadcastCopiesTheRoot) {
-  PerRank<float> input = randomData(ranks, count * n), output(n, std::vector<float>(count * n)), copy = output;
+  PerRank<float> input = randomData(ranks, count * n), output(n, std::vector<float>(count * n)),
+                 copy = output;
   std::size_t root = n - 1;
   auto outcome = run(ranks, [&](TestRank &self) {
     auto r = static_cast<std::size_t>(self.rank);
@@ -118,7 +120,8 @@ std::vector<T> allReduce(const std::vector<std::vector<T>> &inputs, ncclDataType
   std::vector<std::vector<T>> data = inputs;
   auto outcome = run(static_cast<int>(inputs.size()), [&](TestRank &self) {
     auto &mine = data[static_cast<std::size_t>(self.rank)];
-    PLUMB_NCCL(ncclAllReduce(mine.data(), mine.data(), mine.size(), type, op, self.comm("all"), self.stream()));
+    PLUMB_NCCL(
+        ncclAllReduce(mine.data(), mine.data(), mine.size(), type, op, self.comm("all"), self.stream()));
   });
   EXPECT_EQ(outcome.code, 0) << outcome.error;
   EXPECT_EQ(data.front(), data.back());
@@ -145,10 +148,13 @@ TEST(Reductions, IntegersWrap) {
 }
 
 TEST(Reductions, HalfTypesAreRoundedOnce) {
-  // 2^8 + 1 needs nine bits; bf16 has eight. Three summands in f32: 256 + 1 + 1 = 258 is representable, whereas
-  // rounding after each step would stay at 256.
-  auto bf16 = [](float value) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16); };
-  EXPECT_EQ(allReduce<std::uint16_t>({{bf16(256)}, {bf16(1)}, {bf16(1)}}, ncclBfloat16, ncclSum)[0], bf16(258));
+  // 2^8 + 1 needs nine bits; bf16 has eight. Three summands in f32: 256 + 1 + 1 = 258 is representable,
+  // whereas rounding after each step would stay at 256.
+  auto bf16 = [](float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+  };
+  EXPECT_EQ(allReduce<std::uint16_t>({{bf16(256)}, {bf16(1)}, {bf16(1)}}, ncclBfloat16, ncclSum)[0],
+            bf16(258));
   // Ties go to even: 257 lies between 256 and 258.
   EXPECT_EQ(allReduce<std::uint16_t>({{bf16(256)}, {bf16(1)}}, ncclBfloat16, ncclSum)[0], bf16(256));
   EXPECT_EQ(allReduce<std::uint16_t>({{0x7fc1}, {bf16(1)}}, ncclBfloat16, ncclSum)[0] & 0x7fc0, 0x7fc0);

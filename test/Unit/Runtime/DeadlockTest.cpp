@@ -30,11 +30,12 @@ TEST(Deadlock, TwoRanksThatBothSendFirst) {
         },
         seed);
     EXPECT_EQ(outcome.code, 3);
-    EXPECT_THAT(outcome.error,
-                AllOf(HasSubstr("deadlock"),
-                      HasSubstr("rank 0 waits on stream 1: in ncclSend of 64 f32 to rank 1 on communicator 'pp', not "
-                                "yet called by rank 1"),
-                      HasSubstr("rank 1 waits on stream 1: in ncclSend of 64 f32 to rank 0")));
+    EXPECT_THAT(
+        outcome.error,
+        AllOf(HasSubstr("deadlock"),
+              HasSubstr("rank 0 waits on stream 1: in ncclSend of 64 f32 to rank 1 on communicator 'pp', not "
+                        "yet called by rank 1"),
+              HasSubstr("rank 1 waits on stream 1: in ncclSend of 64 f32 to rank 0")));
   }
 }
 
@@ -100,9 +101,10 @@ TEST(Deadlock, AUnitBehindAnUnstartedOneIsReported) {
     }
   });
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_THAT(outcome.error, AllOf(HasSubstr("before ncclSend of 1 f32 to rank 1 on communicator 'second', which "
-                                             "was launched after a call that has not started"),
-                                   HasSubstr("rank 2 has ended")));
+  EXPECT_THAT(outcome.error,
+              AllOf(HasSubstr("before ncclSend of 1 f32 to rank 1 on communicator 'second', which "
+                              "was launched after a call that has not started"),
+                    HasSubstr("rank 2 has ended")));
 }
 
 TEST(Deadlock, ARankThatLeavesOutACollective) {
@@ -111,7 +113,8 @@ TEST(Deadlock, ARankThatLeavesOutACollective) {
     auto r = static_cast<std::size_t>(self.rank);
     ncclComm_t comm = self.comm("world");
     if (self.rank != 5)
-      PLUMB_NCCL(ncclAllReduce(data.a[r].data(), data.a[r].data(), 64, ncclFloat32, ncclSum, comm, self.stream()));
+      PLUMB_NCCL(
+          ncclAllReduce(data.a[r].data(), data.a[r].data(), 64, ncclFloat32, ncclSum, comm, self.stream()));
   });
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.error, AllOf(HasSubstr("rank 5 has ended"), HasSubstr("not yet called by rank 5")));
@@ -134,20 +137,22 @@ TEST(Mismatch, BothSidesAreNamed) {
                              self.comm("dp"), self.stream()));
   });
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_THAT(outcome.error,
-              AllOf(HasSubstr("collective 0 of communicator 'dp'"), HasSubstr("rank 0 calls ncclAllReduce of 64 f32"),
-                    HasSubstr("rank 1 calls ncclAllReduce of 32 f32")));
+  EXPECT_THAT(outcome.error, AllOf(HasSubstr("collective 0 of communicator 'dp'"),
+                                   HasSubstr("rank 0 calls ncclAllReduce of 64 f32"),
+                                   HasSubstr("rank 1 calls ncclAllReduce of 32 f32")));
 }
 
 TEST(Mismatch, KindTypeOperationRootAndTransfers) {
   Buffers data;
   using Issue = std::function<void(float *, ncclComm_t, cudaStream_t)>;
   auto code = [&](const Issue &zero, const Issue &one) {
-    return run(2, [&](TestRank &self) {
-             auto r = static_cast<std::size_t>(self.rank);
-             ncclComm_t comm = self.comm("dp");
-             (r ? one : zero)(data.a[r].data(), comm, self.stream());
-           }).code;
+    return run(2,
+               [&](TestRank &self) {
+                 auto r = static_cast<std::size_t>(self.rank);
+                 ncclComm_t comm = self.comm("dp");
+                 (r ? one : zero)(data.a[r].data(), comm, self.stream());
+               })
+        .code;
   };
   auto reduce = [](std::size_t count, ncclDataType_t type, ncclRedOp_t op) -> Issue {
     return [=](float *a, ncclComm_t comm, cudaStream_t stream) {
@@ -186,7 +191,8 @@ TEST(Failure, AnErrorOnOneRankStopsAllAndNamesIt) {
     ncclComm_t comm = self.comm("world");
     if (self.rank == 2)
       throw Failure("no luck");
-    PLUMB_NCCL(ncclAllReduce(data.a[r].data(), data.a[r].data(), 64, ncclFloat32, ncclSum, comm, self.stream()));
+    PLUMB_NCCL(
+        ncclAllReduce(data.a[r].data(), data.a[r].data(), 64, ncclFloat32, ncclSum, comm, self.stream()));
   });
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.error, "rank 2: no luck");
@@ -204,8 +210,8 @@ TEST(Failure, WrongUseIsRejectedByTheCall) {
                 PLUMB_NCCL(ncclAllReduce(a, a, 4, ncclFloat32, ncclSum, comm, one));
                 PLUMB_NCCL(ncclAllReduce(a, a, 4, ncclFloat32, ncclSum, comm, two));
               }),
-              AllOf(HasSubstr("ncclAllReduce(a, a, 4, ncclFloat32, ncclSum, comm, two)"), HasSubstr("DeadlockTest"),
-                    HasSubstr("communicator 'c' is used on streams 1 and 2")));
+              AllOf(HasSubstr("ncclAllReduce(a, a, 4, ncclFloat32, ncclSum, comm, two)"),
+                    HasSubstr("DeadlockTest"), HasSubstr("communicator 'c' is used on streams 1 and 2")));
   EXPECT_THAT(error([](TestRank &self, float *a, ncclComm_t comm) {
                 ncclComm_t other = self.comm("d");
                 cudaStream_t one = self.stream(), two = self.stream();

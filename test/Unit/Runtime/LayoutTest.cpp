@@ -34,8 +34,8 @@ Program program(std::int64_t microbatches) {
 }
 
 /// The global rows of one dimension, by the definition: cut a list of rows again and again.
-std::vector<std::int64_t> rows(const Program &program, const Dim &dim, const std::vector<std::int64_t> &coordinates,
-                               std::int64_t microbatch) {
+std::vector<std::int64_t> rows(const Program &program, const Dim &dim,
+                               const std::vector<std::int64_t> &coordinates, std::int64_t microbatch) {
   std::vector<std::int64_t> all;
   for (std::int64_t block = 0; block < dim.blocks; ++block) {
     std::vector<std::int64_t> mine(static_cast<std::size_t>(dim.size / dim.blocks));
@@ -48,7 +48,8 @@ std::vector<std::int64_t> rows(const Program &program, const Dim &dim, const std
       auto r = static_cast<std::size_t>(inTime ? microbatch : coordinates[static_cast<std::size_t>(axis)]);
       std::size_t per = (mine.size() + n - 1) / n;
       std::size_t begin = std::min(mine.size(), per * r), end = std::min(mine.size(), per * (r + 1));
-      mine = {mine.begin() + static_cast<std::ptrdiff_t>(begin), mine.begin() + static_cast<std::ptrdiff_t>(end)};
+      mine = {mine.begin() + static_cast<std::ptrdiff_t>(begin),
+              mine.begin() + static_cast<std::ptrdiff_t>(end)};
     }
     all.insert(all.end(), mine.begin(), mine.end());
   }
@@ -63,7 +64,8 @@ std::vector<std::size_t> elements(const Program &program, const Tensor &tensor,
     std::vector<std::size_t> next;
     for (std::size_t prefix : result)
       for (std::int64_t row : rows(program, tensor.dims[i], coordinates, microbatch))
-        next.push_back(prefix * static_cast<std::size_t>(tensor.dims[i].size) + static_cast<std::size_t>(row));
+        next.push_back(prefix * static_cast<std::size_t>(tensor.dims[i].size) +
+                       static_cast<std::size_t>(row));
     result = std::move(next);
   }
   for (std::size_t &element : result)

@@ -1,7 +1,7 @@
 //===- RendezvousTest.cpp - Ranks that meet over TCP ------------------------------===//
 
-#include "plumb/Runtime/Options.h"
 #include "plumb/Runtime/Rendezvous.h"
+#include "plumb/Runtime/Options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,8 @@ TEST_F(Meeting, ValuesReachWhoeverAwaitsThem) {
     client.publish(std::to_string(rank), std::as_bytes(std::span(mine)));
     for (int other = 0; other < 3; ++other) {
       std::vector<std::byte> value = client.await(std::to_string(other));
-      EXPECT_EQ(std::string(reinterpret_cast<char *>(value.data()), value.size()), "id of " + std::to_string(other));
+      EXPECT_EQ(std::string(reinterpret_cast<char *>(value.data()), value.size()),
+                "id of " + std::to_string(other));
     }
     client.checkOthers();
   });

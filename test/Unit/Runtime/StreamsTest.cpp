@@ -14,7 +14,8 @@ namespace {
 
 // A kernel as a host kernel object defines it: appends its number to a log.
 void append(void **args) {
-  static_cast<std::vector<int> *>(args[0])->push_back(static_cast<int>(reinterpret_cast<std::intptr_t>(args[1])));
+  static_cast<std::vector<int> *>(args[0])->push_back(
+      static_cast<int>(reinterpret_cast<std::intptr_t>(args[1])));
 }
 cudaError_t k_append(std::vector<int> *log, int number, cudaStream_t stream) {
   void *args[] = {log, reinterpret_cast<void *>(static_cast<std::intptr_t>(number))};

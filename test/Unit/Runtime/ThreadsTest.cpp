@@ -1,14 +1,14 @@
 //===- ThreadsTest.cpp - A program from its files to its results ----------------===//
 //
-// The program below is written by hand in the form in which programs are generated. It trains y = x·w (w has 6
-// elements, one output per row) on a mesh pp=2, dp=2 with two microbatches. Stage 0 computes h = x * w (elementwise),
-// stage 1 the loss sum(h)² over the whole batch and sends the gradient back; w is cut over dp (as storage) and
-// gathered for the step.
+// The program below is written by hand in the form in which programs are generated. It trains y = x·w (w has
+// 6 elements, one output per row) on a mesh pp=2, dp=2 with two microbatches. Stage 0 computes h = x * w
+// (elementwise), stage 1 the loss sum(h)² over the whole batch and sends the gradient back; w is cut over dp
+// (as storage) and gathered for the step.
 //
 //===----------------------------------------------------------------------===//
 
-#include "plumb/Runtime/Safetensors.h"
 #include "plumb/Runtime/Threads.h"
+#include "plumb/Runtime/Safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,21 +79,37 @@ void update(void **args) {
 //===----------------------------------------------------------------------===//
 
 constexpr std::size_t kLine = 64, kSlice = 128;
-enum Stage0 : std::size_t { X = 0, WShard = X + 2 * kSlice, WFull = WShard + kLine, H = WFull + kLine,
-                            GFull = H + 2 * kSlice, GShard = GFull + kLine, Factor0 = GShard + kLine,
-                            Bytes0 = Factor0 + kLine };
-enum Stage1 : std::size_t { H1 = 0, Sum = H1 + 2 * kSlice, Loss = Sum + kLine, Factor1 = Loss + kLine,
-                            Bytes1 = Factor1 + kLine };
+enum Stage0 : std::size_t {
+  X = 0,
+  WShard = X + 2 * kSlice,
+  WFull = WShard + kLine,
+  H = WFull + kLine,
+  GFull = H + 2 * kSlice,
+  GShard = GFull + kLine,
+  Factor0 = GShard + kLine,
+  Bytes0 = Factor0 + kLine
+};
+enum Stage1 : std::size_t {
+  H1 = 0,
+  Sum = H1 + 2 * kSlice,
+  Loss = Sum + kLine,
+  Factor1 = Loss + kLine,
+  Bytes1 = Factor1 + kLine
+};
 
 const Axis kMesh[] = {{"pp", 2}, {"dp", 2}};
-const std::size_t kXOffsets[] = {X, kAbsent}, kWOffsets[] = {WShard, kAbsent}, kGOffsets[] = {GShard, kAbsent},
-                  kHOffsets[] = {kAbsent, H1}, kLossOffsets[] = {kAbsent, Loss}, kNowhere[] = {kAbsent, kAbsent},
+const std::size_t kXOffsets[] = {X, kAbsent}, kWOffsets[] = {WShard, kAbsent},
+                  kGOffsets[] = {GShard, kAbsent}, kHOffsets[] = {kAbsent, H1},
+                  kLossOffsets[] = {kAbsent, Loss}, kNowhere[] = {kAbsent, kAbsent},
                   kArenas[] = {Bytes0, Bytes1};
 const char *const kTied[] = {"tied"};
-const Tensor kInputs[] = {{"x", DType::F32, 2, {{kRows, 1, {kDp, kMicrobatch, -1, -1, -1, -1}}, {kColumns}}, kXOffsets, kSlice}};
-const Tensor kOutputs[] = {{"h", DType::F32, 2, {{kRows, 1, {kDp, kMicrobatch, -1, -1, -1, -1}}, {kColumns}}, kHOffsets, kSlice}};
-const Tensor kParameters[] = {{"w", DType::F32, 1, {{kColumns, 1, {kDp, -1, -1, -1, -1, -1}}}, kWOffsets, 0, kTied},
-                              {"unused", DType::I64, 1, {{3}}, kNowhere}};
+const Tensor kInputs[] = {
+    {"x", DType::F32, 2, {{kRows, 1, {kDp, kMicrobatch, -1, -1, -1, -1}}, {kColumns}}, kXOffsets, kSlice}};
+const Tensor kOutputs[] = {
+    {"h", DType::F32, 2, {{kRows, 1, {kDp, kMicrobatch, -1, -1, -1, -1}}, {kColumns}}, kHOffsets, kSlice}};
+const Tensor kParameters[] = {
+    {"w", DType::F32, 1, {{kColumns, 1, {kDp, -1, -1, -1, -1, -1}}}, kWOffsets, 0, kTied},
+    {"unused", DType::I64, 1, {{3}}, kNowhere}};
 const Tensor kGradients[] = {{"w", DType::F32, 1, {{kColumns, 1, {kDp, -1, -1, -1, -1, -1}}}, kGOffsets}};
 const Tensor kLoss{"loss", DType::F32, 0, {}, kLossOffsets};
 const int kBoth[] = {0, 1};
@@ -131,8 +147,8 @@ void step(Rank &rank) {
     PLUMB_CUDA(cudaMemsetAsync(rank.at<float>(GFull), 0, kLine, compute));
     stepOfStage0<0>(rank);
     stepOfStage0<1>(rank);
-    PLUMB_NCCL(ncclReduceScatter(rank.at<float>(GFull), rank.at<float>(GShard), kColumns / 2, ncclFloat32, ncclSum,
-                                 rank.comm(Storage), compute));
+    PLUMB_NCCL(ncclReduceScatter(rank.at<float>(GFull), rank.at<float>(GShard), kColumns / 2, ncclFloat32,
+                                 ncclSum, rank.comm(Storage), compute));
     PLUMB_NCCL(ncclRecv(rank.at<float>(Factor0), 1, ncclFloat32, 1, rank.comm(Backward), rank.stream(2)));
     PLUMB_CUDA(cudaEventRecord(rank.event(2), rank.stream(2)));
     PLUMB_CUDA(cudaStreamWaitEvent(compute, rank.event(2)));
@@ -142,8 +158,8 @@ void step(Rank &rank) {
     PLUMB_CUDA(cudaMemsetAsync(rank.at<float>(Sum), 0, kLine, compute));
     stepOfStage1<0>(rank);
     stepOfStage1<1>(rank);
-    PLUMB_NCCL(ncclAllReduce(rank.at<float>(Sum), rank.at<float>(Sum), 1, ncclFloat32, ncclSum, rank.comm(Total),
-                             compute));
+    PLUMB_NCCL(ncclAllReduce(rank.at<float>(Sum), rank.at<float>(Sum), 1, ncclFloat32, ncclSum,
+                             rank.comm(Total), compute));
     PLUMB_LAUNCH(launch<square>("k_square", compute, rank.at<float>(Sum), rank.at<float>(Loss),
                                 rank.at<float>(Factor1)));
     PLUMB_CUDA(cudaEventRecord(rank.event(2), compute));
@@ -153,8 +169,9 @@ void step(Rank &rank) {
 }
 
 Program training() {
-  return {"training", kMesh,    kPp,      kMicrobatches, kCommunicators, kParameters, kGradients,
-          kInputs,    kOutputs, &kLoss,   kArenas,       3,              3,           step};
+  return {"training",  kMesh,      kPp,     kMicrobatches, kCommunicators,
+          kParameters, kGradients, kInputs, kOutputs,      &kLoss,
+          kArenas,     3,          3,       step};
 }
 
 //===----------------------------------------------------------------------===//
@@ -176,7 +193,8 @@ protected:
   void TearDown() override { fs::remove_all(folder); }
 
   std::string path(const char *name) const { return (folder / name).string(); }
-  void write(const char *name, std::vector<SafetensorsWriter::Entry> entries, std::vector<const void *> data) {
+  void write(const char *name, std::vector<SafetensorsWriter::Entry> entries,
+             std::vector<const void *> data) {
     SafetensorsWriter writer(path(name), std::move(entries));
     for (std::size_t i = 0; i < data.size(); ++i)
       std::memcpy(writer.data(i).data(), data[i], writer.data(i).size());
@@ -253,7 +271,8 @@ TEST_F(Threads, TakesOneInputPerStepFromALeadingDimension) {
   std::vector<float> both(2 * x.size());
   std::ranges::copy(x, both.begin() + static_cast<std::ptrdiff_t>(x.size()));
   write("steps", {{"input.0", "F32", {2, kRows, kColumns}}}, {both.data()});
-  ASSERT_EQ(run(training(), {"--weights", path("weights"), "--inputs", path("steps"), "--steps", "2"}), 0) << error;
+  ASSERT_EQ(run(training(), {"--weights", path("weights"), "--inputs", path("steps"), "--steps", "2"}), 0)
+      << error;
   EXPECT_THAT(output, AllOf(HasSubstr("step 1: loss 0\n"), testing::Not(HasSubstr("step 2: loss 0\n"))));
   EXPECT_EQ(run(training(), {"--weights", path("weights"), "--inputs", path("steps"), "--steps", "3"}), 1);
   EXPECT_THAT(error, HasSubstr("holds 2 steps, but 3 are to run"));
@@ -262,7 +281,8 @@ TEST_F(Threads, TakesOneInputPerStepFromALeadingDimension) {
 TEST_F(Threads, FilesAreCheckedAgainstTheProgram) {
   write("weights", {{"w", "F32", {kColumns + 1}}, {"unused", "I64", {3}}}, {});
   EXPECT_EQ(run(training()), 1);
-  EXPECT_THAT(error, AllOf(HasSubstr("error: "), HasSubstr("tensor 'w' is F32 [7], but the program needs F32 [6]")));
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("error: "), HasSubstr("tensor 'w' is F32 [7], but the program needs F32 [6]")));
   write("weights", {{"w", "F64", {kColumns}}, {"unused", "I64", {3}}}, {});
   EXPECT_EQ(run(training()), 1);
   EXPECT_THAT(error, HasSubstr("tensor 'w' is F64 [6], but the program needs F32 [6]"));
@@ -293,8 +313,9 @@ TEST_F(Threads, ADeadlockIsReportedAndSavesNothing) {
       PLUMB_NCCL(ncclSend(rank.at<float>(X), 1, ncclFloat32, 1, rank.comm(Forward), rank.stream(1)));
   };
   EXPECT_EQ(run(program), 3);
-  EXPECT_THAT(error, AllOf(HasSubstr("error: deadlock"), HasSubstr("rank 0 waits on stream 2: in ncclSend of 1 f32 to "
-                                                                   "rank 2 on communicator 'forward'")));
+  EXPECT_THAT(error, AllOf(HasSubstr("error: deadlock"),
+                           HasSubstr("rank 0 waits on stream 2: in ncclSend of 1 f32 to "
+                                     "rank 2 on communicator 'forward'")));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2);
 }
 
@@ -318,6 +339,15 @@ TEST_F(Threads, ATensorOutsideTheArenaIsAnError) {
   program.parameters = parameters;
   EXPECT_EQ(run(program), 1);
   EXPECT_THAT(error, AllOf(HasSubstr("error: rank "), HasSubstr("tensor 'w' leaves the arena")));
+}
+
+// `{kDp}` leaves the other entries zero, which names axis 0 five times: the list must end with -1.
+TEST_F(Threads, AnAxisListWithoutAnEndIsAnError) {
+  static const Tensor parameters[] = {{"w", DType::F32, 1, {{kColumns, 1, {kDp}}}, kWOffsets, 0, kTied}};
+  Program program = training();
+  program.parameters = parameters;
+  EXPECT_EQ(run(program), 1);
+  EXPECT_THAT(error, HasSubstr("tensor 'w' is cut twice by one axis"));
 }
 
 } // namespace

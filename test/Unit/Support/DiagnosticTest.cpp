@@ -49,8 +49,9 @@ TEST(Source, MissingFilesAndDirectoriesAreReported) {
   Diagnostics diagnostics;
   EXPECT_FALSE(Source::open("/nonexistent/plan.json", diagnostics));
   EXPECT_FALSE(Source::open("/", diagnostics));
-  EXPECT_EQ(diagnostics.str(), "/nonexistent/plan.json: error: cannot read this file: No such file or directory\n"
-                               "/: error: cannot read this file: it is a directory\n");
+  EXPECT_EQ(diagnostics.str(),
+            "/nonexistent/plan.json: error: cannot read this file: No such file or directory\n"
+            "/: error: cannot read this file: it is a directory\n");
 }
 
 TEST(Diagnostic, PrintsSnippetCaretAndNotes) {

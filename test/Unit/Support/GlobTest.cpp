@@ -53,7 +53,8 @@ bool matchesComponent(std::string_view pattern, std::string_view text) {
   if (pattern.empty())
     return text.empty();
   if (pattern[0] == '*')
-    return matchesComponent(pattern.substr(1), text) || (!text.empty() && matchesComponent(pattern, text.substr(1)));
+    return matchesComponent(pattern.substr(1), text) ||
+           (!text.empty() && matchesComponent(pattern, text.substr(1)));
   return !text.empty() && text[0] == pattern[0] && matchesComponent(pattern.substr(1), text.substr(1));
 }
 
@@ -63,11 +64,14 @@ bool matchesNames(const Names &pattern, size_t p, const Names &name, size_t n) {
   if (p == pattern.size())
     return n == name.size();
   if (pattern[p] == "**")
-    return matchesNames(pattern, p + 1, name, n) || (n < name.size() && matchesNames(pattern, p, name, n + 1));
-  return n < name.size() && matchesComponent(pattern[p], name[n]) && matchesNames(pattern, p + 1, name, n + 1);
+    return matchesNames(pattern, p + 1, name, n) ||
+           (n < name.size() && matchesNames(pattern, p, name, n + 1));
+  return n < name.size() && matchesComponent(pattern[p], name[n]) &&
+         matchesNames(pattern, p + 1, name, n + 1);
 }
 
-void forEachName(const Names &alphabet, size_t longest, const std::function<void(const Names &, const std::string &)> &visit) {
+void forEachName(const Names &alphabet, size_t longest,
+                 const std::function<void(const Names &, const std::string &)> &visit) {
   std::vector<std::pair<Names, std::string>> level;
   for (const std::string &component : alphabet)
     level.push_back({{component}, component});

@@ -29,7 +29,8 @@ TEST(Suggest, DistanceAgreesWithItsDefinition) {
   for (const std::string &a : words)
     for (const std::string &b : words)
       for (size_t limit : {0, 1, 2, 9})
-        EXPECT_EQ(editDistance(a, b, limit), std::min(distanceByDefinition(a, b), limit + 1)) << a << " " << b;
+        EXPECT_EQ(editDistance(a, b, limit), std::min(distanceByDefinition(a, b), limit + 1))
+            << a << " " << b;
 }
 
 TEST(Suggest, TheNearestCandidateIsFound) {
@@ -43,6 +44,4 @@ TEST(Suggest, TheNearestCandidateIsFound) {
   EXPECT_EQ(didYouMean("x", keys), "");
 }
 
-TEST(Suggest, TheFirstOfEqualCandidatesIsTaken) {
-  EXPECT_EQ(nearest("fc4", {"fc1", "fc2"}), "fc1");
-}
+TEST(Suggest, TheFirstOfEqualCandidatesIsTaken) { EXPECT_EQ(nearest("fc4", {"fc1", "fc2"}), "fc1"); }

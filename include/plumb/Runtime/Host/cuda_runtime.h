@@ -1,9 +1,9 @@
 //===- cuda_runtime.h - The used subset of the CUDA runtime, on the host --===//
 //
-// Names, values and signatures are those of the CUDA runtime, so that one `program.cpp` compiles against either.
-// Differences in behaviour: device memory is host memory; every stream behaves as if created with
-// cudaStreamNonBlocking; work runs on the thread of its own rank, late, when that rank synchronises, and the order
-// among streams is drawn from a seed.
+// Names, values and signatures are those of the CUDA runtime, so that one `program.cpp` compiles against
+// either. Differences in behaviour: device memory is host memory; every stream behaves as if created with
+// cudaStreamNonBlocking; work runs on the thread of its own rank, late, when that rank synchronises, and the
+// order among streams is drawn from a seed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,12 +87,13 @@ inline cudaError_t cudaMalloc(T **devPtr, size_t size) {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags);
-cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
+                            cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream);
 #endif
 
-/// Puts a host kernel on a stream: `body(copy of args)` runs when its turn comes. `name` must outlive the stream.
-/// Every `cudaError_t k_name(pointers…, cudaStream_t)` of a host kernel object is one call of this.
+/// Puts a host kernel on a stream: `body(copy of args)` runs when its turn comes. `name` must outlive the
+/// stream. Every `cudaError_t k_name(pointers…, cudaStream_t)` of a host kernel object is one call of this.
 #ifdef __cplusplus
 extern "C"
 #endif

@@ -1,8 +1,9 @@
 //===- nccl.h - The used subset of NCCL, on the host ----------------------===//
 //
-// Names, values and signatures are those of NCCL 2.28. A collective, or a whole group, is a unit that starts when it
-// reaches the head of its stream and the unit launched before it on the same rank has started, and that finishes
-// after every partner's unit has started: rendezvous semantics, no buffering, whatever the size.
+// Names, values and signatures are those of NCCL 2.28. A collective, or a whole group, is a unit that starts
+// when it reaches the head of its stream and the unit launched before it on the same rank has started, and
+// that finishes after every partner's unit has started: rendezvous semantics, no buffering, whatever the
+// size.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,7 @@
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
-#define NCCL_VERSION(X, Y, Z)                                                                                 \
+#define NCCL_VERSION(X, Y, Z)                                                                                \
   (((X) <= 2 && (Y) <= 8) ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))
 #define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
 
@@ -64,11 +65,15 @@ typedef struct ncclConfig_v22800 {
   int nvlinkCentricSched;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                               \
-  {sizeof(ncclConfig_t),  0xcafebeef,            NCCL_VERSION_CODE,     NCCL_CONFIG_UNDEF_INT,                \
-   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR,                \
-   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,                \
-   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+#define NCCL_CONFIG_INITIALIZER                                                                              \
+  {sizeof(ncclConfig_t),  0xcafebeef,                                                                        \
+   NCCL_VERSION_CODE,     NCCL_CONFIG_UNDEF_INT,                                                             \
+   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                                                             \
+   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR,                                                             \
+   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                                                             \
+   NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,                                                             \
+   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                                                             \
+   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                                                             \
    NCCL_CONFIG_UNDEF_INT}
 
 typedef enum {
@@ -119,14 +124,14 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank);
 
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                           ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                           int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,

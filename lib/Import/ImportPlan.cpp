@@ -1,0 +1,117 @@
+#include "plumb/Import/ImportPlan.h"
+
+#include "plumb/Dialect/Plumb/Plumb.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+
+namespace plumb {
+
+namespace {
+
+class PlanBuilder {
+public:
+  PlanBuilder(const spec::PlanSpec &plan, ModuleOp module)
+      : plan_(plan), module_(module), builder_(OpBuilder::atBlockBegin(module.getBody())) {
+    module.getContext()->loadDialect<PlumbDialect>();
+  }
+
+  void build() {
+    buildMesh();
+    buildPipeline();
+    for (const spec::LayoutEntry &entry : plan_.layouts)
+      buildLayoutRule(entry);
+    for (const spec::InputEntry &entry : plan_.inputs)
+      InputRuleOp::create(builder_, at(entry.name.range), text(entry.name.value),
+                          placements(entry.placements));
+    if (plan_.loss)
+      buildLossRule(*plan_.loss);
+    if (plan_.optimizer)
+      OptimizerOp::create(builder_, at(plan_.optimizer->range), text(plan_.optimizer->kind.value),
+                          builder_.getF64FloatAttr(plan_.optimizer->rate.value));
+  }
+
+private:
+  Location at(Range range) const {
+    Place place = plan_.place(range);
+    return FileLineColLoc::get(builder_.getContext(), place.file, place.line, place.column);
+  }
+  StringAttr text(const std::string &value) { return builder_.getStringAttr(value); }
+  IntegerAttr integer(int64_t value) { return builder_.getI64IntegerAttr(value); }
+
+  void buildMesh() {
+    SmallVector<Attribute> axes;
+    SmallVector<int64_t> sizes;
+    for (const spec::MeshAxis &axis : plan_.mesh) {
+      axes.push_back(text(axis.name.value));
+      sizes.push_back(axis.size.value);
+    }
+    std::string name = "mesh";
+    while (SymbolTable::lookupSymbolIn(module_, name))
+      name += "_";
+    MeshOp::create(builder_, at(plan_.meshRange), text(name), builder_.getArrayAttr(axes),
+                   builder_.getDenseI64ArrayAttr(sizes));
+  }
+
+  void buildPipeline() {
+    const spec::Pipeline &pipeline = plan_.pipeline;
+    // A spec without a pipeline has its defaults; they are due to the spec as a whole.
+    Range range = pipeline.range.end ? pipeline.range : plan_.meshRange;
+    PipelineOp::create(builder_, at(range), text(pipeline.axis.value), text(pipeline.schedule.value),
+                       integer(pipeline.microbatches.value),
+                       pipeline.stagesPerRank ? integer(pipeline.stagesPerRank->value) : IntegerAttr());
+    for (const spec::SplitPoint &point : pipeline.split)
+      SplitRuleOp::create(builder_, at(point.module.range), text(point.module.value),
+                          point.isEnd ? builder_.getUnitAttr() : UnitAttr());
+  }
+
+  DictionaryAttr placements(const std::vector<spec::AxisPlacement> &list) {
+    SmallVector<NamedAttribute> entries;
+    for (const spec::AxisPlacement &entry : list)
+      entries.push_back(builder_.getNamedAttr(entry.axis.value, text(entry.placement.value.str())));
+    return builder_.getDictionaryAttr(entries);
+  }
+
+  void buildLayoutRule(const spec::LayoutEntry &entry) {
+    StringAttr style, axis;
+    if (entry.style)
+      style = text(entry.style->value);
+    // Replicating needs no axis.
+    bool isAxisGiven = entry.axis.range.end != 0;
+    if (entry.style && (isAxisGiven || entry.style->value != "replicate"))
+      axis = text(entry.axis.value);
+    DictionaryAttr params;
+    if (entry.params) {
+      SmallVector<NamedAttribute> layouts;
+      for (const spec::ParameterLayout &parameter : *entry.params)
+        layouts.push_back(builder_.getNamedAttr(parameter.name.value, placements(parameter.placements)));
+      params = builder_.getDictionaryAttr(layouts);
+    }
+    LayoutRuleOp::create(builder_, at(entry.match.range), text(entry.match.value), style, axis,
+                         entry.blocks ? integer(entry.blocks->value) : IntegerAttr(), params);
+  }
+
+  void buildLossRule(const spec::Loss &loss) {
+    IntegerAttr index;
+    StringAttr name, reduce;
+    if (const auto *number = std::get_if<int64_t>(&loss.output.value))
+      index = integer(*number);
+    else
+      name = text(std::get<std::string>(loss.output.value));
+    if (loss.reduce)
+      reduce = text(loss.reduce->value);
+    LossRuleOp::create(builder_, at(loss.output.range), index, name, reduce);
+  }
+
+  const spec::PlanSpec &plan_;
+  ModuleOp module_;
+  OpBuilder builder_;
+};
+
+} // namespace
+
+void importPlan(const spec::PlanSpec &plan, ModuleOp module) { PlanBuilder(plan, module).build(); }
+
+} // namespace plumb

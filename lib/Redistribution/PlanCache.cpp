@@ -1,0 +1,48 @@
+//===- PlanCache.cpp - Plans by everything they depend on -----------------===//
+#include "plumb/Redistribution/LayoutText.h"
+#include "plumb/Redistribution/Planner.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace plumb::redistribution;
+
+namespace {
+
+void print(llvm::raw_ostream &os, const Link &link) {
+  // Hexadecimal: two topologies that differ in the last bit are two topologies.
+  os << llvm::format("%a,%a,%a;", link.bandwidth, link.latency, link.messageLatency);
+}
+
+void print(llvm::raw_ostream &os, const PlanOptions &options) {
+  os << options.exchange << ' ' << options.maxMoves << ' ' << options.memoryLimit.value_or(-1) << ' ';
+  for (StepKind kind : options.excluded)
+    os << stepKindName(kind) << ',';
+  if (!options.topology)
+    return;
+  os << options.topology->nodeSize << ' ';
+  print(os, options.topology->node);
+  print(os, options.topology->network);
+  for (const std::optional<Link> &link : options.topology->axes) {
+    if (link)
+      print(os, *link);
+    os << '|';
+  }
+}
+
+} // namespace
+
+llvm::Expected<const Plan *> PlanCache::get(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                                            const Layout &from, const Layout &to, const PlanOptions &options) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << toString(mesh) << ' ' << toString(shape) << ' ' << elementBytes << ' ' << toString(mesh, from) << ' '
+     << toString(mesh, to) << ' ';
+  print(os, options);
+  auto known = plans.find(key);
+  if (known == plans.end()) {
+    llvm::Expected<Plan> plan = planRedistribution(mesh, shape, elementBytes, from, to, options);
+    if (!plan)
+      return plan.takeError();
+    known = plans.emplace(std::move(key), std::move(*plan)).first;
+  }
+  return &known->second;
+}

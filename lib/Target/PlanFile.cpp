@@ -1,0 +1,250 @@
+//===- PlanFile.cpp - The plan as JSON, for launchers and tools ----------------===//
+
+#include "plumb/Target/PlanFile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/NN/NN.h"
+#include "plumb/Transforms/Buffers.h"
+#include "plumb/Transforms/Slots.h"
+#include "plumb/Transforms/Utils.h"
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+using namespace plumb;
+using Json = nlohmann::ordered_json;
+
+static std::string print(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+static Json toJson(ArrayAttr strings) {
+  Json list = Json::array();
+  if (strings)
+    for (StringRef text : strings.getAsValueRange<StringAttr>())
+      list.push_back(text.str());
+  return list;
+}
+
+static Json toJson(ArrayRef<int64_t> numbers) { return Json(std::vector<int64_t>(numbers.begin(), numbers.end())); }
+
+/// Per dim the axes that shard it, and the number of equal blocks where it is not one.
+static Json toJson(LayoutAttr layout) {
+  Json dims = Json::array();
+  if (layout)
+    for (DimShardingAttr dim : layout.getDims()) {
+      Json axes = Json::array();
+      for (AxisRefAttr axis : dim.getAxes()) {
+        std::string name = axis.getName().str();
+        if (!axis.isWhole())
+          name += ":(" + std::to_string(axis.getPreSize()) + ")" + std::to_string(axis.getSize());
+        axes.push_back(name);
+      }
+      dims.push_back(dim.getBlocks() == 1 ? axes : Json{{"axes", axes}, {"blocks", dim.getBlocks()}});
+    }
+  return dims;
+}
+
+static void addTensor(Json &entry, Operation *op, RankedTensorType type) {
+  entry["dtype"] = print(type.getElementType());
+  entry["shape"] = toJson(type.getShape());
+  entry["layout"] = toJson(getDeclaredLayout(op));
+}
+
+static Json toOffsets(Operation *op) {
+  Json offsets = Json::array();
+  for (int64_t offset : op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr).asArrayRef())
+    offsets.push_back(offset < 0 ? Json() : Json(offset));
+  return offsets;
+}
+
+//===----------------------------------------------------------------------===//
+// Sections
+//===----------------------------------------------------------------------===//
+
+static Json getMesh(ModuleOp module) {
+  auto mesh = findOp<MeshOp>(module);
+  Json axes = Json::array(), ranks = Json::array();
+  std::vector<int64_t> sizes(mesh.getSizes().begin(), mesh.getSizes().end());
+  int64_t count = 1;
+  for (auto [axis, size] : llvm::zip(mesh.getAxes().getAsValueRange<StringAttr>(), sizes)) {
+    axes.push_back({{"name", axis.str()}, {"size", size}});
+    count *= size;
+  }
+  for (int64_t rank = 0; rank < count; ++rank) {
+    std::vector<int64_t> coordinates(sizes.size());
+    for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, rest = rank; i >= 0; rest /= sizes[i--])
+      coordinates[i] = rest % sizes[i];
+    ranks.push_back(coordinates);
+  }
+  return {{"axes", axes}, {"ranks", ranks}};
+}
+
+static Json getPipeline(const Pipeline &pipeline) {
+  Json stages = Json::array();
+  for (int64_t stage = 0; stage < static_cast<int64_t>(pipeline.stages.size()); ++stage)
+    stages.push_back(pipeline.coordinateOf(stage));
+  ModuleOp module = pipeline.module;
+  auto op = findOp<PipelineOp>(module);
+  return {{"axis", op ? op.getAxis().str() : ""},
+          {"schedule", op ? op.getSchedule().str() : ""},
+          {"microbatches", pipeline.microbatches},
+          {"stages", stages}};
+}
+
+static Json getCommunicators(ModuleOp module) {
+  Json list = Json::array();
+  for (auto op : module.getOps<ccl::CommunicatorOp>())
+    list.push_back({{"name", op.getSymName().str()}, {"axes", toJson(op.getAxes())}, {"pipeline", toJson(op.getPipeline())}});
+  return list;
+}
+
+static Json describeStage(StageOp stage) {
+  Json parameters = Json::array(), receives = Json::array(), sends = Json::array();
+  llvm::SetVector<StringRef> seen;
+  auto transfer = [](int64_t peer, StringRef communicator, Type type) {
+    return Json{{"stage", peer}, {"communicator", communicator.str()}, {"type", print(type)}};
+  };
+  for (Operation &op : stage.getBody().front()) {
+    if (auto load = dyn_cast<LoadOp>(op)) {
+      if (isa_and_nonnull<ParameterOp>(SymbolTable::lookupNearestSymbolFrom(load, load.getSymbolAttr())) && seen.insert(load.getSymbol()))
+        parameters.push_back(load.getSymbol().str());
+    } else if (auto send = dyn_cast<ccl::SendOp>(op)) {
+      sends.push_back(transfer(static_cast<int64_t>(send.getPeer()), send.getCommunicator(), send.getValue().getType()));
+    } else if (auto recv = dyn_cast<ccl::RecvOp>(op)) {
+      receives.push_back(transfer(static_cast<int64_t>(recv.getPeer()), recv.getCommunicator(), recv.getResult().getType()));
+    }
+  }
+  return {{"name", stage.getSymName().str()}, {"parameters", parameters}, {"receives", receives}, {"sends", sends}};
+}
+
+static Json getParameters(ModuleOp module) {
+  Json list = Json::array();
+  for (auto op : module.getOps<ParameterOp>()) {
+    Json entry{{"name", op.getSymName().str()}, {"aliases", toJson(op.getAliasesAttr())}};
+    addTensor(entry, op, cast<RankedTensorType>(op.getType()));
+    entry["trainable"] = op.getTrainable();
+    entry["owner"] = op.getOwner() ? Json(*op.getOwner()) : Json();
+    entry["holders"] = toJson(op.getHolders().value_or(ArrayRef<int64_t>()));
+    entry["offsets"] = toOffsets(op);
+    list.push_back(entry);
+  }
+  return list;
+}
+
+static Json getStates(ModuleOp module) {
+  Json list = Json::array();
+  for (auto op : module.getOps<StateOp>()) {
+    Json entry{{"name", op.getSymName().str()}, {"kind", op.getKind().str()}};
+    if (op.getLabel())
+      entry["label"] = op.getLabel()->str();
+    addTensor(entry, op, cast<RankedTensorType>(op.getType()));
+    entry["offsets"] = toOffsets(op);
+    list.push_back(entry);
+  }
+  return list;
+}
+
+static Json getMemory(ModuleOp module) {
+  Json list = Json::array();
+  for (auto usage : module->getAttrOfType<ArrayAttr>(kMemoryAttr).getAsRange<DictionaryAttr>()) {
+    Json entry = Json::object();
+    for (StringRef key : {"arena", "states", "parameters", "outputs", "inputs", "activations", "temporaries"})
+      entry[key.str()] = usage.getAs<IntegerAttr>(key).getInt();
+    entry["largest"] = usage.getAs<StringAttr>("largest").str();
+    list.push_back(entry);
+  }
+  return list;
+}
+
+/// The buffers of values: what has memory besides parameters, states and inputs.
+static Json getBuffers(const Pipeline &pipeline, const SymbolTable &symbols) {
+  Json list = Json::array();
+  for (int64_t coordinate = 0; coordinate < pipeline.coordinates; ++coordinate) {
+    Json entries = Json::array();
+    for (int64_t index : pipeline.stagesOf(coordinate)) {
+      StageOp stage = pipeline.stages[index];
+      SmallVector<SlotClass> slots = readSlots(stage);
+      Buffers buffers(stage, symbols);
+      for (const Buffer &buffer : buffers.all()) {
+        auto result = cast<OpResult>(buffer.root);
+        if (!buffer.hasOwnMemory())
+          continue;
+        int64_t slotClass = readEntry(result.getOwner(), kSlotAttr, result.getResultNumber());
+        Json entry{{"stage", index},
+                   {"made_by", describe(result.getOwner())},
+                   {"part", buffer.writer.getName()},
+                   {"offset", readEntry(result.getOwner(), kOffsetAttr, result.getResultNumber())},
+                   {"bytes", buffer.bytes},
+                   {"slots", slotClass < 0 ? 1 : slots[slotClass].count()}};
+        if (slotClass >= 0)
+          entry["stride"] = slots[slotClass].stride;
+        entries.push_back(entry);
+      }
+    }
+    list.push_back(entries);
+  }
+  return list;
+}
+
+static Json getActions(ModuleOp module) {
+  Json list = Json::array();
+  for (StringRef row : findOp<ScheduleOp>(module).getActions().getAsValueRange<StringAttr>()) {
+    Json actions = Json::array();
+    SmallVector<StringRef> cells;
+    row.split(cells, ',', -1, /*KeepEmpty=*/false);
+    for (StringRef cell : cells)
+      actions.push_back(cell.str());
+    list.push_back(actions);
+  }
+  return list;
+}
+
+static Json getKernels(ModuleOp module) {
+  Json list = Json::array();
+  for (auto op : module.getOps<func::FuncOp>()) {
+    auto symbol = op->getAttrOfType<StringAttr>(kSymbolAttr);
+    auto number = [&](StringRef name) {
+      auto value = op->getAttrOfType<IntegerAttr>(name);
+      return value ? value.getInt() : 0;
+    };
+    list.push_back({{"name", op.getSymName().str()},
+                    {"symbol", symbol ? symbol.str() : op.getSymName().str()},
+                    {"scratch", number(kScratchAttr)},
+                    {"flops", number(kFlopsAttr)}});
+  }
+  return list;
+}
+
+LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
+  auto verified = module->getAttrOfType<ArrayAttr>(kVerifiedAttr);
+  if (!verified)
+    return module.emitError("only a verified plan becomes a plan file; run the pass verify-plan first");
+  if (!findOp<MeshOp>(module))
+    return module.emitError("there is no plumb.mesh");
+  FailureOr<Pipeline> pipeline = Pipeline::read(module);
+  if (failed(pipeline))
+    return failure();
+  auto name = module->getAttrOfType<StringAttr>("plumb.model");
+  SymbolTable symbols(module);
+  Json plan{{"format", "plumb-plan"}, {"version", 1}, {"model", name ? name.str() : ""}};
+  plan["mesh"] = getMesh(module);
+  plan["pipeline"] = getPipeline(*pipeline);
+  plan["communicators"] = getCommunicators(module);
+  plan["stages"] = Json::array();
+  for (StageOp stage : pipeline->stages)
+    plan["stages"].push_back(describeStage(stage));
+  plan["parameters"] = getParameters(module);
+  plan["states"] = getStates(module);
+  plan["memory"] = getMemory(module);
+  plan["buffers"] = getBuffers(*pipeline, symbols);
+  plan["streams"] = toJson(module->getAttrOfType<ArrayAttr>(kStreamsAttr));
+  plan["events"] = module->getAttrOfType<IntegerAttr>(kEventsAttr).getInt();
+  plan["actions"] = getActions(module);
+  plan["kernels"] = getKernels(module);
+  plan["certificate"] = {{"proved", toJson(verified)}, {"consecutive_steps", 2}};
+  // Names may hold any bytes; what is no UTF-8 is replaced rather than refused.
+  os << plan.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  return success();
+}

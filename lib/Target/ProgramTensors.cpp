@@ -1,0 +1,189 @@
+//===- ProgramTensors.cpp - What outlives a step --------------------------------===//
+
+#include "ProgramWriter.h"
+#include "plumb/Transforms/Buffers.h"
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+using namespace plumb::target;
+using llvm::formatv;
+
+namespace {
+
+/// A tensor of the program's tables.
+struct TensorEntry {
+  std::string name;
+  RankedTensorType type; ///< Global.
+  LayoutAttr layout;
+  SmallVector<int64_t> offsets; ///< Per coordinate, -1 where it is absent.
+  int64_t stride = 0;
+  SmallVector<std::string> aliases;
+};
+
+class TensorTables {
+public:
+  TensorTables(ProgramWriter &writer, ProgramPlan &plan) : writer(writer), plan(plan) {}
+  LogicalResult write();
+
+private:
+  FailureOr<std::string> describe(const TensorEntry &entry, StringRef offsets, size_t index);
+  std::string describeDim(int64_t size, DimShardingAttr dim);
+  LogicalResult writeTable(StringRef name, ArrayRef<TensorEntry> entries);
+  TensorEntry getEntry(Operation *symbol, RankedTensorType type, StringRef name) const;
+  SmallVector<TensorEntry> getInputs() const;
+  std::map<int64_t, TensorEntry> getOutputs(TensorEntry *loss, SmallVector<TensorEntry> &gradients) const;
+
+  ProgramWriter &writer;
+  ProgramPlan &plan;
+};
+
+} // namespace
+
+std::string TensorTables::describeDim(int64_t size, DimShardingAttr dim) {
+  SmallVector<std::string> axes(6, "-1");
+  for (auto [number, axis] : llvm::enumerate(dim ? dim.getAxes() : ArrayRef<AxisRefAttr>()))
+    axes[number] = std::to_string(axis.getName() == kMicrobatchAxis ? plan.axes.size()
+                                                                    : *plan.mesh.findAxis(axis.getName()));
+  return formatv("{{{0}, {1}, {{{2}}}", size, dim ? dim.getBlocks() : 1, llvm::join(axes, ", "));
+}
+
+FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRef table, size_t index) {
+  auto reject = [&](const Twine &why) -> FailureOr<std::string> {
+    return plan.module.emitError("tensor '") << entry.name << "' cannot be loaded by the program: " << why;
+  };
+  if (entry.type.getRank() > 8)
+    return reject("it has " + Twine(entry.type.getRank()) + " dims, at most 8 are possible");
+  SmallVector<std::string> dims;
+  for (auto [number, size] : llvm::enumerate(entry.type.getShape())) {
+    DimShardingAttr dim = entry.layout ? entry.layout.getDims()[number] : DimShardingAttr();
+    if (dim && dim.getAxes().size() > 6)
+      return reject("more than six axes shard one dim");
+    if (dim && llvm::any_of(dim.getAxes(), [](AxisRefAttr axis) { return !axis.isWhole(); }))
+      return reject("its layout uses a factor of a mesh axis; make that factor an axis of the mesh");
+    dims.push_back(describeDim(size, dim));
+  }
+  std::string aliases = "{}";
+  if (!entry.aliases.empty()) {
+    aliases = formatv("{0}_aliases_{1}", table, index);
+    writer.write(formatv("static const char *const {0}[] = {{{1}};", aliases,
+                         llvm::join(llvm::map_range(entry.aliases, [](StringRef a) { return quote(a); }), ", ")));
+  }
+  return formatv("{{{0}, plumb::DType::{1}, {2}, {{{3}}, {4}_offsets[{5}], {6}, {7}}", quote(entry.name),
+                 getElementNames(entry.type.getElementType()).dtype, entry.type.getRank(), llvm::join(dims, ", "), table,
+                 index, entry.stride, aliases)
+      .str();
+}
+
+LogicalResult TensorTables::writeTable(StringRef name, ArrayRef<TensorEntry> entries) {
+  if (entries.empty())
+    return success();
+  std::string rows;
+  for (const TensorEntry &entry : entries) {
+    auto cells = llvm::map_range(entry.offsets, [](int64_t offset) {
+      return offset < 0 ? std::string("plumb::kAbsent") : std::to_string(offset);
+    });
+    rows += "\n    {" + llvm::join(cells, ", ") + "},";
+  }
+  writer.write("");
+  writer.write(formatv("static const std::size_t {0}_offsets[][{1}] = {{{2}\n};", name, plan.pipeline.coordinates, rows));
+  SmallVector<std::string> texts;
+  for (auto [index, entry] : llvm::enumerate(entries)) {
+    FailureOr<std::string> text = describe(entry, name, index);
+    if (failed(text))
+      return failure();
+    texts.push_back(*text);
+  }
+  writer.writeTable("plumb::Tensor", name, texts);
+  return success();
+}
+
+TensorEntry TensorTables::getEntry(Operation *symbol, RankedTensorType type, StringRef name) const {
+  TensorEntry entry{name.str(), type, getDeclaredLayout(symbol), {}, 0, {}};
+  auto offsets = symbol->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+  entry.offsets.assign(offsets.asArrayRef().begin(), offsets.asArrayRef().end());
+  return entry;
+}
+
+/// Inputs are declared where they are read, in local shapes: the layout says how often they are cut.
+SmallVector<TensorEntry> TensorTables::getInputs() const {
+  std::map<int64_t, TensorEntry> inputs;
+  for (auto [index, entry] : llvm::enumerate(plan.pipeline.stages)) {
+    StageOp stage = entry;
+    SmallVector<SlotClass> slots = readSlots(stage);
+    for (auto input : stage.getBody().front().getOps<InputOp>()) {
+      auto number = static_cast<int64_t>(input.getIndex());
+      LayoutAttr layout = getLayout(input.getResult());
+      auto local = cast<RankedTensorType>(input.getResult().getType());
+      SmallVector<int64_t> shape(local.getShape());
+      if (layout)
+        for (auto [size, dim] : llvm::zip(shape, layout.getDims()))
+          for (AxisRefAttr axis : dim.getAxes())
+            size *= getAxisSize(plan.module, axis);
+      auto [it, isNew] = inputs.try_emplace(number);
+      TensorEntry &tensor = it->second;
+      if (isNew)
+        tensor = {"input." + std::to_string(number), RankedTensorType::get(shape, local.getElementType()), layout,
+                  SmallVector<int64_t>(plan.pipeline.coordinates, -1), 0, {input.getName().str()}};
+      tensor.offsets[plan.pipeline.coordinateOf(static_cast<int64_t>(index))] = readEntry(input, kOffsetAttr);
+      if (int64_t slotClass = readEntry(input, kSlotAttr); slotClass >= 0)
+        tensor.stride = slots[slotClass].stride;
+    }
+  }
+  SmallVector<TensorEntry> entries;
+  for (auto &[number, tensor] : inputs)
+    entries.push_back(std::move(tensor));
+  return entries;
+}
+
+/// Bytes from one microbatch to the next of a state, as its stores see it.
+static int64_t getStride(const Pipeline &pipeline, StringRef symbol) {
+  for (StageOp stage : pipeline.stages)
+    for (auto store : stage.getBody().front().getOps<StoreOp>())
+      if (int64_t slotClass = readEntry(store, kSlotAttr); slotClass >= 0 && store.getSymbol() == symbol)
+        return readSlots(stage)[slotClass].stride;
+  return 0;
+}
+
+LogicalResult TensorTables::write() {
+  SmallVector<TensorEntry> parameters, gradients, outputs, loss;
+  std::map<int64_t, TensorEntry> outputsByIndex;
+  for (Operation &op : plan.module.getOps()) {
+    if (auto parameter = dyn_cast<ParameterOp>(op)) {
+      TensorEntry entry = getEntry(&op, cast<RankedTensorType>(parameter.getType()), parameter.getSymName());
+      if (ArrayAttr aliases = parameter.getAliasesAttr())
+        for (StringRef alias : aliases.getAsValueRange<StringAttr>())
+          entry.aliases.push_back(alias.str());
+      parameters.push_back(std::move(entry));
+    } else if (auto state = dyn_cast<StateOp>(op)) {
+      auto type = cast<RankedTensorType>(state.getType());
+      if (state.getKind() == "gradient") {
+        StringRef of = state.getOf().value_or(state.getSymName());
+        TensorEntry entry = getEntry(&op, type, of);
+        if (auto parameter = plan.symbols.lookup<ParameterOp>(of))
+          if (ArrayAttr aliases = parameter.getAliasesAttr())
+            for (StringRef alias : aliases.getAsValueRange<StringAttr>())
+              entry.aliases.push_back(alias.str());
+        gradients.push_back(std::move(entry));
+      } else if (state.getKind() == "loss") {
+        loss.push_back(getEntry(&op, type, "loss"));
+      } else if (state.getKind() == "output") {
+        auto number = static_cast<int64_t>(state.getIndex().value_or(outputsByIndex.size()));
+        TensorEntry entry = getEntry(&op, type, "output." + std::to_string(number));
+        entry.stride = getStride(plan.pipeline, state.getSymName());
+        if (state.getLabel())
+          entry.aliases.push_back(state.getLabel()->str());
+        outputsByIndex.try_emplace(number, std::move(entry));
+      }
+    }
+  }
+  for (auto &[number, entry] : outputsByIndex)
+    outputs.push_back(std::move(entry));
+  return success(succeeded(writeTable("kParameters", parameters)) && succeeded(writeTable("kGradients", gradients)) &&
+                 succeeded(writeTable("kInputs", getInputs())) && succeeded(writeTable("kOutputs", outputs)) &&
+                 succeeded(writeTable("kLoss", loss)));
+}
+
+LogicalResult plumb::target::writeTensors(ProgramWriter &writer, ProgramPlan &plan) {
+  return TensorTables(writer, plan).write();
+}

@@ -1,0 +1,128 @@
+// RUN: plumb-opt %s --split-input-file --apply-spec --verify-diagnostics
+
+plumb.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{pattern "encoder.*" matches 0 of 1 modules}}
+plumb.layout_rule "encoder.*" style "colwise"
+plumb.module @decoder
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{the mesh has no axis "tpp"; did you mean "tp"?}}
+plumb.layout_rule "fc" style "colwise" axis "tpp"
+plumb.module @fc
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{style "colwise" cannot serve module act, which has no parameters of its own}}
+plumb.layout_rule "act" style "colwise"
+plumb.module @act
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["tp" = 3]
+// expected-error @+1 {{parameter fc.weight has 32 rows in dim 0, which tp = 3 does not divide}}
+plumb.layout_rule "fc" params {weight = {tp = "shard(0)"}}
+plumb.module @fc
+plumb.parameter @fc.weight : tensor<32x4xf32>
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2, "tp" = 2]
+// expected-error @+1 {{the pipeline axis "pp" cannot shard a parameter}}
+plumb.layout_rule "fc" params {weight = {pp = "shard(0)"}}
+plumb.module @fc
+plumb.parameter @fc.weight : tensor<32x4xf32>
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{"partial(sum)" is no placement of a tensor that is stored}}
+plumb.layout_rule "fc" params {weight = {tp = "partial(sum)"}}
+plumb.module @fc
+plumb.parameter @fc.weight : tensor<32x4xf32>
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["tp" = 2]
+// expected-note @+1 {{and the layout #plumb.layout<@mesh, [{"tp"}, {}]> here}}
+plumb.layout_rule "fc" params {weight = {tp = "shard(0)"}}
+// expected-error @+1 {{parameter fc.weight is given the layout #plumb.layout<@mesh, [{}, {"tp"}]> here}}
+plumb.layout_rule "f*" params {weight = {tp = "shard(1)"}}
+plumb.module @fc
+plumb.parameter @fc.weight : tensor<32x4xf32>
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 2]
+// expected-error @+1 {{input "x" has 6 rows in dim 0, which dp = 2 x microbatch = 2 (4 parts) does not divide}}
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 2]
+// expected-error @+1 {{the model has no input "ids"; did you mean "idx"?}}
+plumb.input_rule "ids" {}
+plumb.program @model {
+  %x = plumb.input "idx" index 0 : tensor<6x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 2]
+// expected-error @+1 {{shard(2) names a dim that the input "x" of type 'tensor<6x4xf32>' does not have}}
+plumb.input_rule "x" {dp = "shard(2)"}
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{split point "h.3" matches no module that computes; did you mean "h.2"?}}
+plumb.split_rule "h.3"
+plumb.module @h.2
+plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{the loss is output 1, the model has 1 outputs}}
+plumb.loss_rule output 1
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+  plumb.output "y" index 0 %x : tensor<6x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{the loss must be a floating-point scalar, output 0 has the type 'tensor<6x4xf32>'; add "reduce"}}
+plumb.loss_rule output 0
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+  plumb.output "y" index 0 %x : tensor<6x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the other one}}
+plumb.loss_rule output 0 reduce "sum"
+// expected-error @+1 {{there can be only one loss}}
+plumb.loss_rule output 0 reduce "mean"
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+  plumb.output "y" index 0 %x : tensor<6x4xf32>
+}

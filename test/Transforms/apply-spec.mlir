@@ -1,0 +1,71 @@
+// RUN: plumb-opt %s --split-input-file --apply-spec | FileCheck %s
+
+// A style finds the output features and the contracted dim by the op that reads the weight; the bias follows.
+
+// CHECK: plumb.pipeline axis "pp" schedule "gpipe" microbatches 1
+// CHECK-NOT: layout_rule
+// CHECK: plumb.parameter @fc1.weight trainable : tensor<32x16xf32> layout <@mesh, [{"tp"}, {}]>
+// CHECK: plumb.parameter @fc1.bias trainable : tensor<32xf32> layout <@mesh, [{"tp"}]>
+// CHECK: plumb.parameter @fc2.weight trainable : tensor<16x32xf32> layout <@mesh, [{}, {"tp"}]>
+// CHECK: plumb.parameter @fc2.bias trainable : tensor<16xf32> layout <@mesh, [{}]>
+// CHECK: plumb.parameter @scale : tensor<16xf32> layout <@mesh, [{}]>
+// CHECK: plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {}]>]}
+// CHECK: %[[Y:.*]] = nn.mul %{{.*}}, %{{.*}} {plumb.module = "fc2"}
+// CHECK: %[[Q:.*]] = nn.mul %[[Y]], %[[Y]] {plumb.module = "fc2", plumb.phase = #plumb.phase<forward>}
+// CHECK: %[[S:.*]] = nn.sum %[[Q]] dims [0, 1]
+// CHECK: %[[L:.*]] = nn.scale %[[S]] by 7.812500e-03
+// CHECK: plumb.loss %[[L]] {plumb.module = "fc2", plumb.phase = #plumb.phase<forward>} : tensor<f32>
+// CHECK: plumb.pipe_split
+// CHECK: plumb.output "y" index 0 %[[Y]]
+plumb.mesh @mesh ["dp" = 2, "tp" = 2]
+plumb.layout_rule "fc1" style "colwise" axis "tp"
+plumb.layout_rule "fc2" style "rowwise" axis "tp"
+plumb.split_rule "fc2" end
+plumb.loss_rule output 0 reduce "mean_square"
+plumb.module @fc1
+plumb.module @fc2
+plumb.parameter @fc1.weight trainable : tensor<32x16xf32>
+plumb.parameter @fc1.bias trainable : tensor<32xf32>
+plumb.parameter @fc2.weight trainable : tensor<16x32xf32>
+plumb.parameter @fc2.bias trainable : tensor<16xf32>
+plumb.parameter @scale : tensor<16xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x16xf32>
+  %w1 = plumb.load @fc1.weight {plumb.module = "fc1"} : tensor<32x16xf32>
+  %b1 = plumb.load @fc1.bias {plumb.module = "fc1"} : tensor<32xf32>
+  %0 = nn.einsum "ai,oi->ao"(%x, %w1) {plumb.module = "fc1"} : (tensor<8x16xf32>, tensor<32x16xf32>) -> tensor<8x32xf32>
+  %1 = nn.add %0, %b1 {plumb.module = "fc1"} : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32>
+  %w2 = plumb.load @fc2.weight {plumb.module = "fc2"} : tensor<16x32xf32>
+  %b2 = plumb.load @fc2.bias {plumb.module = "fc2"} : tensor<16xf32>
+  %2 = nn.einsum "ai,oi->ao"(%1, %w2) {plumb.module = "fc2"} : (tensor<8x32xf32>, tensor<16x32xf32>) -> tensor<8x16xf32>
+  %3 = nn.add %2, %b2 {plumb.module = "fc2"} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %s = plumb.load @scale : tensor<16xf32>
+  %4 = nn.mul %3, %s {plumb.module = "fc2"} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  plumb.output "y" index 0 %4 : tensor<8x16xf32>
+}
+
+// -----
+
+// Explicit layouts, with blocks; an input placed on other axes; a split that repeats a marker of the graph is one marker;
+// axes of size 1 shard nothing.
+
+// CHECK: plumb.parameter @a.b.weight : tensor<12x4xf32> layout <@mesh, [{"tp"} blocks 3, {}]>
+// CHECK: plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"microbatch"}, {"tp"}]>]}
+// CHECK: plumb.pipe_split
+// CHECK-NOT: plumb.pipe_split
+plumb.mesh @mesh ["dp" = 1, "tp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+plumb.split_rule "a.b"
+plumb.layout_rule "a.*" params {weight = {tp = "shard(0, blocks=3)", dp = "shard(1)"}}
+plumb.input_rule "x" {dp = "shard(0)", tp = "shard(-1)"}
+plumb.module @a
+plumb.module @a.b
+plumb.parameter @a.b.weight : tensor<12x4xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x4xf32>
+  %0 = nn.relu %x {plumb.module = ""} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  plumb.pipe_split {plumb.module = ""}
+  %w = plumb.load @a.b.weight {plumb.module = "a.b@1"} : tensor<12x4xf32>
+  %1 = nn.einsum "ai,oi->ao"(%0, %w) {plumb.module = "a.b@1"} : (tensor<8x4xf32>, tensor<12x4xf32>) -> tensor<8x12xf32>
+  plumb.output "y" index 0 %1 : tensor<8x12xf32>
+}

@@ -1,0 +1,41 @@
+// RUN: plumb-opt %s --lower-redistributions | FileCheck %s
+
+// CHECK: ccl.communicator @tp axes ["tp"] pipeline []
+// CHECK: ccl.communicator @dp_copies_0_1 axes ["dp"] pipeline [0, 1]
+// CHECK-NOT: plumb.redistribute
+
+plumb.mesh @mesh ["pp" = 2, "dp" = 2, "tp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
+plumb.parameter @w trainable : tensor<8x4xf32> layout <@mesh, [{}, {}]> owner 0 holders [0, 1]
+plumb.state @grad.w "gradient" of "w" : tensor<8x4xf32>
+plumb.stage @submod_pp_0 index 0 {
+  // A sum: one call on the local tensor, which says what it serves.
+  // CHECK: %[[X:.*]] = plumb.input
+  // CHECK: ccl.all_reduce %[[X]] on @tp {plumb.boundary = "[{}, {}] partial(tp) -> [{}, {}]"
+  %x = plumb.input "x" index 0 : tensor<8x4xf32>
+  %0 = plumb.redistribute %x from <@mesh, [{}, {}], partial = {"tp" : sum}> to <@mesh, [{}, {}]> global tensor<8x4xf32> : (tensor<8x4xf32>) -> tensor<8x4xf32>
+
+  // Gathering dim 0 needs no packing, another dim a permutation of blocks.
+  // CHECK: %[[G0:.*]] = ccl.all_gather %{{.*}} on @tp {{.*}}: (tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  // CHECK-NOT: nn.transpose
+  // CHECK: nn.view
+  // CHECK: %[[G1:.*]] = ccl.all_gather %{{.*}} on @tp {{.*}}: (tensor<8x2xf32>) -> tensor<2x8x2xf32>
+  // CHECK: nn.transpose
+  %a = plumb.input "a" index 1 : tensor<4x4xf32>
+  %1 = plumb.redistribute %a from <@mesh, [{"tp"}, {}]> to <@mesh, [{}, {}]> global tensor<8x4xf32> : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  %b = plumb.input "b" index 2 : tensor<8x2xf32>
+  %2 = plumb.redistribute %b from <@mesh, [{}, {"tp"}]> to <@mesh, [{}, {}]> global tensor<8x4xf32> : (tensor<8x2xf32>) -> tensor<8x4xf32>
+
+  // A sum whose reader is sharded.
+  // CHECK: ccl.reduce_scatter %{{.*}} on @tp {{.*}}: (tensor<2x4x4xf32>) -> tensor<4x4xf32>
+  %3 = plumb.redistribute %x from <@mesh, [{}, {}], partial = {"tp" : sum}> to <@mesh, [{"tp"}, {}]> global tensor<8x4xf32> : (tensor<8x4xf32>) -> tensor<4x4xf32>
+
+  // Taking the own part moves nothing.
+  // CHECK: ccl.slice %{{.*}} over ["tp"] {{.*}}: (tensor<2x4x4xf32>) -> tensor<4x4xf32>
+  %4 = plumb.redistribute %x from <@mesh, [{}, {}]> to <@mesh, [{"tp"}, {}]> global tensor<8x4xf32> : (tensor<8x4xf32>) -> tensor<4x4xf32>
+
+  // The copies of a parameter on several pipeline ranks join the sum over the batch axis.
+  // CHECK: ccl.all_reduce %{{.*}} on @dp_copies_0_1
+  %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<8x4xf32>
+  %5 = plumb.redistribute %g from <@mesh, [{}, {}], partial = {"dp" : sum, "pp" : sum}> to <@mesh, [{}, {}]> global tensor<8x4xf32> {plumb.phase = #plumb.phase<update>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+}

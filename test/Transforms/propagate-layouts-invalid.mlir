@@ -1,0 +1,14 @@
+// RUN: plumb-opt %s --propagate-layouts --verify-diagnostics
+
+// Heads that the axis does not divide.
+
+plumb.mesh @mesh ["tp" = 4]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1
+plumb.parameter @q : tensor<48x16xf32> layout <@mesh, [{"tp"}, {}]>
+plumb.program @model {
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{}, {}]>]} : tensor<8x16xf32>
+  %w = plumb.load @q : tensor<48x16xf32>
+  %0 = nn.einsum "ai,oi->ao"(%x, %w) : (tensor<8x16xf32>, tensor<48x16xf32>) -> tensor<8x48xf32>
+  // expected-error @+1 {{module attn, m.py:9: 'nn.view' dim 1 of operand 0 is sharded by "tp" = 4, but it is made of 3 x 16, which that does not divide}}
+  %1 = nn.view %0 {plumb.module = "attn", plumb.source = "m.py:9"} : (tensor<8x48xf32>) -> tensor<8x3x16xf32>
+}

@@ -1,0 +1,37 @@
+import os
+
+import lit.formats
+
+config.name = "Plumb"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Unit", "Fixtures", "Fuzz"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.plumb_binary_dir + "/test"
+
+llvm_bin = config.llvm_tools_dir
+for tool in ("FileCheck", "not", "count", "split-file"):
+    config.substitutions.append((r"\b(?<![-/])" + tool + r"\b", os.path.join(llvm_bin, tool)))
+run_plan = os.path.join(config.test_source_root, "EndToEnd", "run_plan.py")
+plumbc = os.path.join(config.plumb_binary_dir, "bin", "plumbc")
+config.substitutions += [
+    ("%run-plan", f"python3 {run_plan} {plumbc}"),
+    ("%fixtures", os.path.join(config.test_source_root, "Fixtures")),
+    ("%plumb-root", os.path.dirname(config.test_source_root)),
+    ("%plumb-include", os.path.join(os.path.dirname(config.test_source_root), "include")),
+    ("%plumb-lib", os.path.join(config.plumb_binary_dir, "lib")),
+    ("%clangxx", os.path.join(llvm_bin, "clang++")),
+]
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.plumb_binary_dir, "bin"), llvm_bin, os.environ["PATH"]]
+)
+for variable in ("HOME", "XDG_CACHE_HOME", "CXX", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]
+
+if config.cuda_include_dir:
+    config.available_features.add("cuda")
+    config.substitutions.append(("%cuda-include", config.cuda_include_dir))
+    config.substitutions.append(("%cuda-root", os.path.dirname(config.cuda_include_dir)))
+if config.sanitize:
+    config.available_features.add("sanitize")
