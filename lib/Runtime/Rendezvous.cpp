@@ -88,6 +88,13 @@ public:
         listener(Socket::listen(place.port)), acceptor([this] { accept(); }) {}
 
   ~State() {
+    {
+      // Ranks may still come, or wait for answers: they are to learn why the run ends, and leave by
+      // themselves.
+      constexpr auto kGrace = std::chrono::seconds(5);
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, kGrace, [&] { return open == 0 && greeted >= size; });
+    }
     listener.shutdown();
     acceptor.join();
     for (Connection &connection : connections) {
@@ -109,6 +116,10 @@ private:
       if (!socket.isValid())
         return;
       Connection &connection = connections.emplace_back(std::move(socket));
+      {
+        std::lock_guard guard(mutex);
+        ++open;
+      }
       connection.thread = std::thread([this, &connection] { serve(connection); });
     }
   }
@@ -131,6 +142,9 @@ private:
     }
     if (connection.rank >= 0 && !hasFinished(connection.rank))
       fail("rank " + std::to_string(connection.rank) + " has left");
+    std::lock_guard guard(mutex);
+    --open;
+    changed.notify_all();
   }
 
   void reply(Connection &connection, const RequestHeader &header, std::span<const std::byte> payload) {
@@ -182,6 +196,10 @@ private:
     std::string who = "rank " + std::to_string(header.first) + " of " + std::to_string(header.second);
     if (header.second != size || header.first < 0 || header.first >= size)
       throw Failure(who + " comes to a rendezvous of " + std::to_string(size) + " ranks");
+    {
+      std::lock_guard guard(mutex);
+      ++greeted;
+    }
     if (theirs != signature) {
       std::string why = who + " runs " + theirs + ", but rank 0 runs " + signature;
       fail(why);
@@ -264,6 +282,8 @@ private:
   std::map<std::string, std::vector<std::byte>> values;
   std::set<int> present, finished;
   std::string failure; ///< The first one.
+  int open = 0;        ///< Connections that are served.
+  int greeted = 0;     ///< Ranks that have said hello, welcome or not.
   std::list<Connection> connections;
   Socket listener;
   std::thread acceptor;

@@ -153,6 +153,11 @@ bool KernelEmitter::emitWithProduct(linalg::LinalgOp op) {
     if (!writer || !writer.getMatchingIndexingMap(writer.getDpsInitOperand(0)).isProjectedPermutation() ||
         !mayInterleave(writer, op))
       continue;
+    linalg::FillOp fill = findZeroFill(writer);
+    bool consumes = fill && buffer.getDefiningOp<memref::AllocOp>() && llvm::count(op->getOperands(), buffer) == 1 &&
+                    llvm::all_of(buffer.getUsers(), [&](Operation *user) {
+                      return user == fill || user == writer || user == op;
+                    });
     ImplicitLocOpBuilder b(op.getLoc(), op);
     FailureOr<LoopNest> product = buildNest(b, writer), nest = buildNest(b, op);
     if (failed(product) || failed(nest) || nest->usesIndices)
@@ -163,11 +168,7 @@ bool KernelEmitter::emitWithProduct(linalg::LinalgOp op) {
     auto matched = matchProduct(*product);
     if (!matched)
       continue;
-    linalg::FillOp fill = findZeroFill(writer);
     matched->overwrites = bool(fill);
-    bool consumes = fill && buffer.getDefiningOp<memref::AllocOp>() && llvm::all_of(buffer.getUsers(), [&](Operation *user) {
-                      return user == fill || user == writer || user == op;
-                    }) && llvm::count(op->getOperands(), buffer) == 1;
     matched->epilogue = Epilogue{epilogue, operand->getOperandNumber(), consumes};
     emitProduct(b, *matched, target);
     absorb(op);

@@ -84,7 +84,7 @@ std::optional<Product> matchProduct(const LoopNest &nest) {
   for (int loop : product.rows)
     rows *= nest.sizes[loop];
   // With few rows, transposing B costs as much as the product itself: better take dot products.
-  if (rows < 4 && b->strides[contiguous] != 1)
+  if (rows < 6 && b->strides[contiguous] != 1)
     return std::nullopt;
   return product;
 }

@@ -76,7 +76,7 @@ FailureOr<int64_t> assignScratch(func::FuncOp function) {
 
   // Largest first, each at the lowest offset free during its life.
   SmallVector<Temporary *> order = llvm::to_vector(llvm::make_pointer_range(temporaries));
-  llvm::stable_sort(order, [](Temporary *x, Temporary *y) { return x->bytes > y->bytes; });
+  llvm::sort(order, [](Temporary *x, Temporary *y) { return std::pair(-x->bytes, x) < std::pair(-y->bytes, y); });
   int64_t total = 0;
   SmallVector<Temporary *> placed;
   for (Temporary *next : order) {

@@ -71,6 +71,8 @@ void KernelGroups::add(Operation *op, int64_t position) {
 }
 
 bool KernelGroups::isConstant(nn::TensorOpInterface op) const {
+  if (op->getNumOperands() == 0)
+    return true;
   return isElementwise(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
            auto it = constants.find(operand.getDefiningOp());
            return it != constants.end() && it->second < kLongestConstantChain;

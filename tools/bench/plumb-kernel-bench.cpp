@@ -161,19 +161,19 @@ Benchmark layerNorm(int64_t rows, int64_t columns) {
       generic("%mean", "affine_map<(i) -> (i)>, affine_map<(i) -> (i)>", R"("parallel")", "%sum : " + r, "%er : " + r, r,
               "  ^bb0(%v: f32, %o: f32):\n    %c = arith.constant " + count +
                   " : f32\n    %n = arith.divf %v, %c : f32\n    linalg.yield %n : f32\n") +
-      generic("%var", "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>",
+      generic("%vs", "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>",
               R"("parallel", "reduction")", "%x, %mean : " + x + ", " + r, "%z : " + r, r,
               "  ^bb0(%v: f32, %m: f32, %s: f32):\n    %d = arith.subf %v, %m : f32\n    %q = arith.mulf %d, %d : f32\n   "
               " %n = arith.addf %q, %s : f32\n    linalg.yield %n : f32\n") +
       generic("%y",
               "affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> "
               "(j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>",
-              R"("parallel", "parallel")", "%x, %mean, %var, %w, %b : " + x + ", " + r + ", " + r + ", " + w + ", " + w,
+              R"("parallel", "parallel")", "%x, %mean, %vs, %w, %b : " + x + ", " + r + ", " + r + ", " + w + ", " + w,
               "%ex : " + x, x,
               "  ^bb0(%v: f32, %m: f32, %q: f32, %g: f32, %h: f32, %o: f32):\n    %c = arith.constant " + count +
                   " : f32\n    %eps = arith.constant 1.0e-5 : f32\n    %var = arith.divf %q, %c : f32\n    %ve = arith.addf "
                   "%var, %eps : f32\n    %rs = math.rsqrt %ve : f32\n    %d = arith.subf %v, %m : f32\n    %n = arith.mulf "
-                  "%d, %rs : f32\n    %k = arith.mulf %n, %g : f32\n    %z = arith.addf %k, %h : f32\n    linalg.yield %z : "
+                  "%d, %rs : f32\n    %k = arith.mulf %n, %g : f32\n    %y1 = arith.addf %k, %h : f32\n    linalg.yield %y1 : "
                   "f32\n") +
       "  return %y : " + x + "\n";
   return result;

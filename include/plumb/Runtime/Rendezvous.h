@@ -40,7 +40,7 @@ public:
   /// No rank waits for another longer than `timeout`.
   RendezvousServer(const Place &place, std::string signature, Collector *collector,
                    std::chrono::seconds timeout);
-  /// Closes all connections.
+  /// Waits a moment for the ranks to leave, then closes all connections.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer &) = delete;
   RendezvousServer &operator=(const RendezvousServer &) = delete;
