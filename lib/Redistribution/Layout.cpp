@@ -193,6 +193,15 @@ llvm::Error plumb::redistribution::checkLayout(const Mesh &mesh, const Layout &l
   return checkDigits(mesh, std::move(used));
 }
 
+std::optional<Reduction> plumb::redistribution::reductionOver(const Layout &layout, const AxisRef &ref) {
+  for (const PartialAxis &partial : layout.partial) {
+    const AxisRef &axis = partial.axis;
+    if (axis.axis == ref.axis && axis.pre <= ref.pre && ref.pre < axis.pre * axis.size)
+      return partial.reduction;
+  }
+  return std::nullopt;
+}
+
 llvm::SmallVector<int64_t, 4> plumb::redistribution::blocksOf(const DimSharding &dim, int64_t size) {
   if (!dim.blockSizes.empty())
     return llvm::SmallVector<int64_t, 4>(dim.blockSizes.begin(), dim.blockSizes.end());

@@ -157,9 +157,10 @@ private:
   /// Of the copies of a replicated value only the first takes part, where taking part twice would change the
   /// result.
   bool dropsValue(size_t self) const {
-    if (step.reduction != Reduction::Sum && step.reduction != Reduction::Product)
-      return false;
     return llvm::any_of(step.axes, [&](const AxisRef &ref) {
+      auto reduction = reductionOver(step.after, ref);
+      if (reduction != Reduction::Sum && reduction != Reduction::Product)
+        return false;
       bool sharded = llvm::any_of(step.before.dims, [&](const DimSharding &dim) {
         return llvm::any_of(dim.axes, [&](const AxisRef &cut) {
           return cut.axis == ref.axis && cut.pre < ref.pre * ref.size && ref.pre < cut.pre * cut.size;
@@ -190,8 +191,9 @@ private:
     bool wholeInPlace = even && liesInPlace(all, localShape(whole));
     result.sends = gather ? own : all;
     result.receives = gather ? all : own;
-    result.sendsInPlace = gather ? even : wholeInPlace;
-    result.receivesInPlace = gather ? wholeInPlace : even;
+    bool ownInPlace = even && liesInPlace(own, localShape(pieces[self]));
+    result.sendsInPlace = gather ? ownInPlace : wholeInPlace;
+    result.receivesInPlace = gather ? wholeInPlace : ownInPlace;
   }
 
   void lowerAllToAll(size_t self, RankStep &result) const {

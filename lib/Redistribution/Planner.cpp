@@ -1,6 +1,7 @@
 //===- Planner.cpp - The cheapest way from one layout to another ----------===//
 #include "plumb/Redistribution/Planner.h"
 #include "Accounting.h"
+#include "PlainSteps.h"
 #include "Refinement.h"
 #include "Search.h"
 #include "plumb/Redistribution/Bound.h"
@@ -55,13 +56,15 @@ public:
     Ticks least = space.bound(space.source());
     if (best.found)
       adopt(space, best);
-    Ticks proven = best.cost;
+    Ticks proven = best.proven;
     // A plan as cheap as the bound cannot be beaten by splitting axes.
     if (!best.found || best.cost > least)
-      proven = refine(*coarse, best, moves);
-    if (!best.found)
-      return noPlan(proven);
-    plan.optimal = proven == best.cost;
+      proven = std::min(proven, refine(*coarse, best, moves));
+    if (!best.found) {
+      if (llvm::Error error = fallBack(proven))
+        return error;
+    }
+    plan.optimal = best.found && proven == best.cost;
     plan.provenCost = space.seconds(proven);
     return llvm::Error::success();
   }
@@ -71,7 +74,7 @@ private:
   /// bound.
   Ticks refine(llvm::ArrayRef<AxisRef> coarse, SearchResult &best, int64_t &moves) {
     Ticks none = std::numeric_limits<Ticks>::max();
-    Ticks proven = best.found ? best.cost : none;
+    Ticks proven = none;
     std::vector<std::vector<AxisRef>> refinements = primeRefinements(coarse);
     for (const std::vector<AxisRef> &atoms : refinements) {
       if (llvm::ArrayRef(atoms) == coarse)
@@ -98,54 +101,55 @@ private:
       step.after = space.decode(hop.after);
       bool scatters = hop.kind == StepKind::ReduceScatter || hop.kind == StepKind::Slice;
       step.axes = space.axesOf(hop.atoms, scatters ? hop.after : *last);
-      if (hop.kind == StepKind::ReduceScatter || hop.kind == StepKind::AllReduce)
-        step.reduction = reductionOver(step.before, step.axes.front());
-      if (hop.kind == StepKind::Mask)
-        step.reduction = reductionOver(step.after, step.axes.front());
+      bool reduces = hop.kind == StepKind::ReduceScatter || hop.kind == StepKind::AllReduce;
+      if (reduces || hop.kind == StepKind::Mask)
+        step.reduction = reductionOver(reduces ? step.before : step.after, step.axes.front());
       before = step.after;
       last = &hop.after;
       plan.steps.push_back(std::move(step));
     }
   }
 
-  static Reduction reductionOver(const Layout &layout, const AxisRef &ref) {
-    for (const PartialAxis &partial : layout.partial)
-      if (partial.axis.axis == ref.axis && partial.axis.pre <= ref.pre &&
-          ref.pre < partial.axis.pre * partial.axis.size)
-        return partial.reduction;
-    return Reduction::Sum;
-  }
-
-  /// Source and target split one axis in ways that have no common factors, so no refinement can write both:
-  /// the way leads over a layout that holds the axes in question whole.
+  /// Source and target split one axis in ways that have no common factors, so no refinement can write both: the way
+  /// leads over a layout that holds the axes in question whole.
   llvm::Error runInTwo() {
     Layout middle = withoutConflicts(plan.mesh, from, to);
-    std::vector<Step> steps;
     for (auto [source, target] : {std::pair(from, middle), std::pair(middle, to)}) {
       llvm::Expected<Plan> part =
           planRedistribution(plan.mesh, plan.shape, plan.elementBytes, source, target, options);
       if (!part)
         return part.takeError();
-      llvm::append_range(steps, part->steps);
+      llvm::append_range(plan.steps, part->steps);
     }
-    plan.steps = std::move(steps);
     plan.optimal = false;
     return llvm::Error::success();
   }
 
-  llvm::Error noPlan(Ticks proven) const {
+  /// Nothing was found: because there is nothing, or because the search was cut short. Then there is still the plain
+  /// way: reduce, gather what does not fit (or exchange it), slice, mask.
+  llvm::Error fallBack(Ticks proven) {
     std::string what = llvm::formatv("{0} -> {1} on {2}", toString(plan.mesh, plan.from),
                                      toString(plan.mesh, plan.to), toString(plan.mesh));
-    if (proven < std::numeric_limits<Ticks>::max())
-      return failure(
-          "no plan for {0} within {1} moves of the search; raise the limit or use a mesh of fewer axes", what,
-          options.maxMoves);
+    bool cutShort = proven < std::numeric_limits<Ticks>::max();
+    if (cutShort)
+      plan.steps = plainSteps(from, to, options.exchange);
+    bool allowed = cutShort && llvm::none_of(plan.steps, [&](const Step &step) {
+                     return llvm::is_contained(options.excluded, step.kind) ||
+                            (options.memoryLimit &&
+                             stepMemory(plan.mesh, plan.shape, plan.elementBytes, step.kind, step.before,
+                                        step.after) > *options.memoryLimit);
+                   });
+    if (allowed)
+      return llvm::Error::success();
+    if (cutShort)
+      return failure("no plan for {0} was found within {1} moves of the search; raise the limit or use a mesh of "
+                     "fewer axes",
+                     what, options.maxMoves);
     if (options.memoryLimit)
-      return failure(
-          "no plan for {0} needs at most {1} bytes on a rank; raise the memory limit or choose layouts "
-          "with smaller shards",
-          what, *options.memoryLimit);
-    return failure("no sequence of steps leads from {0}", what);
+      return failure("no plan for {0} needs at most {1} bytes on a rank; raise the memory limit or choose layouts "
+                     "with smaller shards",
+                     what, *options.memoryLimit);
+    return failure("no sequence of the allowed steps leads from {0}", what);
   }
 
   Plan &plan;
@@ -180,7 +184,7 @@ llvm::Expected<Plan> plumb::redistribution::planRedistribution(const Mesh &mesh,
     return error;
   account(plan, options.topology);
   plan.boundBytes = lowerBoundBytes(mesh, shape, elementBytes, from, to);
-  if (plan.steps.empty())
-    plan.provenCost = 0;
+  // Uneven steps may move less than the padded collectives that the search counts.
+  plan.provenCost = plan.optimal ? plan.cost : std::min(plan.provenCost, plan.cost);
   return plan;
 }

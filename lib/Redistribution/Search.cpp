@@ -52,7 +52,7 @@ int32_t complexity(StepKind kind) {
   switch (kind) {
   case StepKind::Slice:
   case StepKind::Mask:
-    return 1;
+    return 128;
   case StepKind::AllGather:
   case StepKind::ReduceScatter:
     return 32;

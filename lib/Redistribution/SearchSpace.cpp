@@ -322,8 +322,9 @@ bool SearchSpace::fits(StepKind kind, const State &before, const State &after) c
 
 llvm::SmallVector<AxisRef, 4> SearchSpace::axesOf(AtomMask mask, const State &state) const {
   llvm::SmallVector<AxisRef, 4> axes;
+  size_t joinFrom = 0;
   auto add = [&](const AxisRef &ref) {
-    if (!axes.empty() && ref.follows(axes.back()))
+    if (axes.size() > joinFrom && ref.follows(axes.back()))
       axes.back().size *= ref.size;
     else
       axes.push_back(ref);
@@ -334,6 +335,8 @@ llvm::SmallVector<AxisRef, 4> SearchSpace::axesOf(AtomMask mask, const State &st
         mask &= ~tokens[token].atoms;
         add(tokens[token].ref);
       }
+  // A mask treats what cuts and what is replicated differently, so the two are never joined.
+  joinFrom = axes.size();
   for (auto [i, ref] : llvm::enumerate(atoms))
     if (mask >> i & 1)
       add(ref);

@@ -243,18 +243,15 @@ void Device::block() {
     lock.unlock();
     return carryOut(exchanges);
   }
-  if (signals.load(std::memory_order_relaxed) == seen) {
+  bool mustWait = signals.load(std::memory_order_relaxed) == seen;
+  if (mustWait)
     owner.enterBlocked(*this);
-    if (owner.maySpin()) {
-      lock.unlock();
-      spin();
-      lock.lock();
-    }
-    isAsleep = true;
-    wake.wait(lock, [&] { return signals.load(std::memory_order_relaxed) != seen; });
-    isAsleep = false;
-  }
-  seen = signals.load(std::memory_order_relaxed);
+  lock.unlock();
+  if (mustWait && owner.maySpin())
+    spin();
+  // Waking needs no lock, which whoever wakes several ranks still holds.
+  signals.wait(seen, std::memory_order_acquire);
+  seen = signals.load(std::memory_order_acquire);
 }
 
 void Device::poll() {

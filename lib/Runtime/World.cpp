@@ -37,8 +37,7 @@ void World::notify(Device &device) {
     return;
   device.isBlocked = false;
   --blocked;
-  if (device.isAsleep)
-    device.wake.notify_one();
+  device.signals.notify_one();
 }
 
 void World::enterBlocked(Device &device) {

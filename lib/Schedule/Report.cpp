@@ -1,4 +1,5 @@
 #include "plumb/Schedule/Report.h"
+#include "plumb/Schedule/CriticalPath.h"
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -80,6 +81,13 @@ std::string plumb::schedule::toText(const Choice &choice, const Simulation &simu
        << simulation.maxSpan << ")\npeak activations ";
   for (double peak : simulation.peakActivations)
     text << ' ' << peak;
+  text << "\ncritical path    ";
+  std::vector<std::pair<int, int>> path = criticalPath(problem, choice.schedule, simulation);
+  constexpr size_t shown = 40;
+  for (size_t i = 0; i < path.size() && i < shown; ++i)
+    text << ' ' << labelOf(choice.schedule.rows[path[i].first][path[i].second]);
+  if (path.size() > shown)
+    text << " ... (" << path.size() << " actions)";
   text << '\n';
   return text.str();
 }

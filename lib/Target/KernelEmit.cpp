@@ -9,6 +9,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 
@@ -221,6 +222,9 @@ LogicalResult KernelEmitter::run() {
   while (!pending.empty())
     if (failed(emit(cast<linalg::LinalgOp>(pending.back()))))
       return failure();
+  // Addresses of ops that were taken along, and buffers that only exist as tiles now.
+  IRRewriter rewriter(function.getContext());
+  (void)runRegionDCE(rewriter, function->getRegions());
   return success();
 }
 

@@ -150,16 +150,18 @@ int Emitter::chooseLane() const {
   return best;
 }
 
-/// Loops that run more than once, the longest stride outermost.
+/// Loops that run more than once, the longest stride outermost. When dot products are taken, that is the loop over
+/// most of the inputs, so that these stream by once.
 SmallVector<int> Emitter::orderedLoops(bool reduction, ArrayRef<int> without) const {
   SmallVector<int> result;
   for (size_t loop = 0; loop < nest.loops(); ++loop)
     if (nest.sizes[loop] != 1 && nest.reduction[loop] == reduction && !llvm::is_contained(without, loop))
       result.push_back(loop);
   auto weight = [&](int loop) {
+    bool dots = lane >= 0 && nest.reduction[lane];
     int64_t sum = 0;
-    for (const Access &access : reduction ? nest.inputs : nest.outputs)
-      sum += std::abs(access.strides[loop]);
+    for (const Access &access : reduction || dots ? nest.inputs : nest.outputs)
+      sum += std::abs(access.strides[loop]) * (dots ? nest.sizes[loop] : 1);
     return sum;
   };
   llvm::sort(result, [&](int x, int y) { return std::pair(-weight(x), x) < std::pair(-weight(y), y); });

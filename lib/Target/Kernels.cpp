@@ -36,6 +36,7 @@
 #include "llvm/Support/SHA256.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 using namespace mlir;
@@ -103,22 +104,29 @@ void Worker::compile(Job &job) {
   job.failed = mlir::failed(run(job));
 }
 
+static double now_(){return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();}
 LogicalResult Worker::run(Job &job) {
+ double t0=now_();
   auto module = parseSourceString<ModuleOp>(job.text, &context);
   if (!module)
     return failure();
   auto function = *module->getOps<func::FuncOp>().begin();
-  if (failed(normalizeKernel(function)) || failed(bufferizeKernel(function)) ||
-      failed(emitKernelLoops(function, vectors)))
+  double t1=now_();
+  if (failed(normalizeKernel(function)))return failure(); double t2=now_(); if (failed(bufferizeKernel(function)))return failure(); double t3=now_();
+      if(failed(emitKernelLoops(function, vectors)))
     return failure();
+  if(getenv("KDUMP"))module->dump();
+  double t4=now_();
   FailureOr<int64_t> scratch = assignScratch(function);
   if (failed(scratch) || failed(lowerToLLVM(*module)))
     return failure();
   job.scratchBytes = *scratch;
+  double t5=now_();
   llvm::Expected<std::string> object = machine.emitObject(*module, "k_" + job.key);
   if (!object)
     return emitError(function.getLoc(), llvm::toString(object.takeError()));
   job.object = std::move(*object);
+  if(getenv("KTIME"))fprintf(stderr,"parse %.1f normalize %.1f bufferize %.1f emit %.1f lower %.1f object %.1f ms\n",1e3*(t1-t0),1e3*(t2-t1),1e3*(t3-t2),1e3*(t4-t3),1e3*(t5-t4),1e3*(now_()-t5));
   return success();
 }
 

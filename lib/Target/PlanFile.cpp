@@ -1,6 +1,7 @@
 //===- PlanFile.cpp - The plan as JSON, for launchers and tools ----------------===//
 
 #include "plumb/Target/PlanFile.h"
+#include "ProgramWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
@@ -93,10 +94,13 @@ static Json getPipeline(const Pipeline &pipeline) {
           {"stages", stages}};
 }
 
-static Json getCommunicators(ModuleOp module) {
+static Json getCommunicators(const Pipeline &pipeline) {
   Json list = Json::array();
+  llvm::StringSet<> used = target::findCommunicators(pipeline);
+  ModuleOp module = pipeline.module;
   for (auto op : module.getOps<ccl::CommunicatorOp>())
-    list.push_back({{"name", op.getSymName().str()}, {"axes", toJson(op.getAxes())}, {"pipeline", toJson(op.getPipeline())}});
+    if (used.contains(op.getSymName()))
+      list.push_back({{"name", op.getSymName().str()}, {"axes", toJson(op.getAxes())}, {"pipeline", toJson(op.getPipeline())}});
   return list;
 }
 
@@ -231,7 +235,7 @@ LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
   Json plan{{"format", "plumb-plan"}, {"version", 1}, {"model", name ? name.str() : ""}};
   plan["mesh"] = getMesh(module);
   plan["pipeline"] = getPipeline(*pipeline);
-  plan["communicators"] = getCommunicators(module);
+  plan["communicators"] = getCommunicators(*pipeline);
   plan["stages"] = Json::array();
   for (StageOp stage : pipeline->stages)
     plan["stages"].push_back(describeStage(stage));

@@ -37,14 +37,30 @@ static void writeActions(ProgramWriter &writer, const ProgramPlan &plan, size_t 
   writer.writeTable("plumb::Action", formatv("kActions{0}", coordinate).str(), entries, 4);
 }
 
+static std::string describeCall(int64_t stage, const Part &part) {
+  return formatv("      submod_pp_{0}_{1}(rank, microbatch);\n", stage, part.getName());
+}
+
+/// The calls by which stages of the same rank take over what a phase has made.
+static std::string describeHandovers(const ProgramPlan &plan, int64_t stage, PartKind phase) {
+  PartKind sends = phase == PartKind::Forward ? PartKind::SendForward : PartKind::SendBackward;
+  std::string text;
+  if (phase == PartKind::Forward || phase == PartKind::BackwardInput)
+    for (const Part &part : plan.pipeline.handovers[stage])
+      if (part.kind == sends)
+        text += describeCall(part.peer, getCounterpart(part, stage));
+  return text;
+}
+
 /// The cases of `run` for one kind of action: per stage, and per peer where it has one, the calls of its parts.
 static void addCases(const ProgramPlan &plan, StringRef kind, ArrayRef<PartKind> kinds, SmallVectorImpl<std::string> &lines) {
   std::map<std::pair<int64_t, int64_t>, std::string> calls; // by stage and peer
   for (PartKind partKind : kinds)
     for (const auto &[key, ops] : plan.parts)
-      if (key.second.kind == partKind && plan.hasPart(key.first, key.second))
-        calls[{key.first, key.second.peer}] +=
-            formatv("      submod_pp_{0}_{1}(rank, microbatch);\n", key.first, key.second.getName());
+      if (key.second.kind == partKind && plan.hasPart(key.first, key.second) &&
+          !plan.pipeline.isHandover(key.first, key.second)) {
+        calls[{key.first, key.second.peer}] += describeCall(key.first, key.second) + describeHandovers(plan, key.first, partKind);
+      }
   if (calls.empty())
     return;
   lines.push_back(formatv("  case plumb::{0}:", kind));

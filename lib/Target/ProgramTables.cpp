@@ -69,8 +69,11 @@ static void writeCommunicators(ProgramWriter &writer, ProgramPlan &plan) {
   Identifiers identifiers;
   SmallVector<std::string> entries;
   std::string names;
+  llvm::StringSet<> used = findCommunicators(plan.pipeline);
   for (auto communicator : plan.module.getOps<ccl::CommunicatorOp>()) {
     StringRef symbol = communicator.getSymName();
+    if (!used.contains(symbol))
+      continue;
     std::string name = identifiers.make(("comm_" + symbol).str());
     plan.communicators[symbol] = name;
     names += (names.empty() ? "" : ", ") + name;
@@ -81,8 +84,7 @@ static void writeCommunicators(ProgramWriter &writer, ProgramPlan &plan) {
     std::string members = "{}";
     if (!communicator.getPipeline().empty()) {
       members = name + "_members";
-      writer.write(formatv("static const int {0}[] = {{{1}};", members,
-                           llvm::join(llvm::map_range(communicator.getPipeline(), [](int64_t p) { return std::to_string(p); }), ", ")));
+      writer.write(formatv("static const int {0}[] = {{{1}};", members, joinNumbers(communicator.getPipeline())));
     }
     entries.push_back(formatv("{{{0}, {1}u, {2}}", quote(symbol), axes, members));
   }

@@ -68,6 +68,17 @@ ElementNames plumb::target::getElementNames(Type element) {
   return {"float", "ncclFloat32", "F32"};
 }
 
+std::string plumb::target::joinNumbers(ArrayRef<int64_t> numbers) {
+  return llvm::join(llvm::map_range(numbers, [](int64_t number) { return std::to_string(number); }), ", ");
+}
+
+std::string plumb::target::toComment(StringRef text) {
+  std::string line;
+  for (char c : text)
+    line += c == '\\' ? '/' : llvm::isPrint(c) || (c & 0x80) ? c : ' ';
+  return line;
+}
+
 std::string plumb::target::quote(StringRef text) {
   std::string literal = "\"";
   for (char c : text) {
@@ -135,10 +146,21 @@ void ProgramWriter::writeFunction(StringRef comment, StringRef name, bool perMic
 //===----------------------------------------------------------------------===//
 
 bool plumb::target::isSilent(Operation *op) {
-  return isa<LoadOp, InputOp, ccl::SliceOp>(op) || op->hasTrait<nn::Reinterprets>() || (isa<StoreOp>(op) && !op->hasAttr(kCopyAttr));
+  return isa<LoadOp, InputOp, ccl::SliceOp>(op) || op->hasTrait<nn::Reinterprets>() ||
+         (isa<StoreOp>(op) && !op->hasAttr(kCopyAttr)) || (isa<ccl::SendOp>(op) && readStream(op) == 0);
 }
 
 bool ProgramPlan::hasPart(int64_t stage, const Part &part) const {
   auto ops = parts.find({stage, part});
   return ops != parts.end() && llvm::any_of(ops->second, [](Operation *op) { return !isSilent(op); });
+}
+
+llvm::StringSet<> plumb::target::findCommunicators(const Pipeline &pipeline) {
+  llvm::StringSet<> used;
+  for (StageOp stage : pipeline.stages)
+    for (Operation &op : stage.getBody().front())
+      if (auto communicator = op.getAttrOfType<FlatSymbolRefAttr>("communicator"))
+        if (!isa<ccl::SendOp, ccl::RecvOp>(op) || readStream(&op) != 0)
+          used.insert(communicator.getValue());
+  return used;
 }

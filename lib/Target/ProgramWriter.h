@@ -6,6 +6,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/Slots.h"
@@ -37,6 +38,12 @@ ElementNames getElementNames(mlir::Type element);
 inline ElementNames getElementNames(mlir::Value value) {
   return getElementNames(mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType());
 }
+
+/// "1, 2, 3".
+std::string joinNumbers(llvm::ArrayRef<int64_t> numbers);
+
+/// Text as one line that a comment can hold.
+std::string toComment(llvm::StringRef text);
 
 /// A string literal.
 std::string quote(llvm::StringRef text);
@@ -81,12 +88,15 @@ struct ProgramPlan {
   std::map<std::pair<int64_t, Part>, llvm::SmallVector<mlir::Operation *>> parts;
 };
 
-/// An op that needs no call: a load, an input, a view, a store of what lies in the state already.
+/// An op that needs no call: a load, an input, a view, a store of what lies in the state already, the sending end of
+/// what stays on the rank.
 bool isSilent(mlir::Operation *op);
+/// Whether ops call NCCL on the communicator: one that only serves stages of one rank is not made.
+llvm::StringSet<> findCommunicators(const Pipeline &pipeline);
 
 void writeTables(ProgramWriter &writer, ProgramPlan &plan);
 llvm::LogicalResult writeTensors(ProgramWriter &writer, ProgramPlan &plan);
-void writeStage(ProgramWriter &writer, ProgramPlan &plan, int64_t stage);
+void writeStages(ProgramWriter &writer, ProgramPlan &plan);
 void writeStep(ProgramWriter &writer, ProgramPlan &plan);
 
 } // namespace plumb::target

@@ -113,7 +113,8 @@ LogicalResult StageStreams::assignStreams() {
   Builder builder(stage.getContext());
   for (Operation &op : stage.getBody().front()) {
     FlatSymbolRefAttr channel = getChannel(op);
-    if (!channel)
+    op.removeAttr(kStreamAttr);
+    if (!channel || pipeline.isHandover(index, getPart(&op)))
       continue;
     int64_t stream = streams.lookup(channel.getValue());
     op.setAttr(kStreamAttr, builder.getI64IntegerAttr(stream));
@@ -137,7 +138,8 @@ int64_t StageStreams::streamOf(const Part &part) const {
 /// The slots of a lifetime. A buffer that is sent is kept until its maker has run once more: with a second slot, that
 /// need not wait for the send.
 LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
-  bool sentByOther = !buffer.writer.isTransfer() && llvm::any_of(buffer.parts, [](const Part &p) { return p.isSend(); });
+  bool isSent = !buffer.writer.isTransfer() &&
+                llvm::any_of(buffer.parts, [&](const Part &p) { return p.isSend() && streamOf(p) != 0; });
   SmallVector<std::pair<int64_t, int64_t>> intervals;
   for (int64_t microbatch = 0; microbatch < pipeline.microbatches; ++microbatch) {
     int64_t begin = times.find(index, buffer.writer, microbatch), end = begin;
@@ -149,7 +151,7 @@ LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
                << ", microbatch " << microbatch;
       end = std::max(end, time);
     }
-    intervals.push_back({begin, sentByOther ? times.findNext(index, buffer.writer, end) : end});
+    intervals.push_back({begin, isSent ? times.findNext(index, buffer.writer, end) : end});
   }
   slots.table = colourIntervals(intervals);
   return success();
@@ -299,9 +301,10 @@ LogicalResult StageStreams::run() {
 /// One stream per communicator that stages send on, in the order of the communicators; 0 is the compute stream.
 static llvm::StringMap<int64_t> nameStreams(const Pipeline &pipeline, SmallVectorImpl<StringRef> &names) {
   llvm::StringSet<> channels;
-  for (StageOp stage : pipeline.stages)
-    for (Operation &op : stage.getBody().front())
-      if (FlatSymbolRefAttr channel = getChannel(op))
+  for (auto [index, stage] : llvm::enumerate(pipeline.stages))
+    for (Operation &op : stage->getRegion(0).front())
+      if (FlatSymbolRefAttr channel = getChannel(op);
+          channel && !pipeline.isHandover(static_cast<int64_t>(index), getPart(&op)))
         channels.insert(channel.getValue());
   llvm::StringMap<int64_t> streams;
   names.push_back("compute");
@@ -329,7 +332,7 @@ class AssignStreamsPass : public plumb::impl::AssignStreamsBase<AssignStreamsPas
     llvm::StringMap<int64_t> streams = nameStreams(*pipeline, names);
     SmallVector<Timetable, 0> times;
     for (const auto &row : schedule->rows)
-      times.emplace_back(getSteps(row), pipeline->microbatches);
+      times.emplace_back(getSteps(*pipeline, row), pipeline->microbatches);
     int64_t events = 0;
     SymbolTable symbols(getOperation());
     for (auto [index, stage] : llvm::enumerate(pipeline->stages))

@@ -67,18 +67,34 @@ private:
 
   void addCotangent(Value value, Value cotangent) { contributions[value].push_back(cotangent); }
 
-  /// The sum of what the readers of `value` contributed, in ascending order of the readers, or null. Readers are
-  /// visited last to first, hence the reversal.
+  /// The sum of what the readers of `value` contributed, or null: first within each stage that reads it, so that a stage
+  /// sends one gradient, then in the producer's stage, in ascending order. Readers are visited last to first, hence
+  /// the reversal.
   Value sumCotangents(Value value) {
     auto found = contributions.find(value);
     if (found == contributions.end())
       return {};
-    Value sum;
-    ProvenanceScope scope(builder, value.getDefiningOp(), Phase::BackwardInput);
-    for (Value contribution : llvm::reverse(found->second))
-      sum = sum ? nn::AddOp::create(builder, value.getLoc(), sum, contribution).getResult() : contribution;
+    SmallVector<Value> perStage;
+    for (Value contribution : llvm::reverse(found->second)) {
+      int64_t stage = getStage(contribution.getDefiningOp());
+      if (!perStage.empty() && getStage(perStage.back().getDefiningOp()) == stage)
+        perStage.back() = add(value, perStage.back(), contribution, stage);
+      else
+        perStage.push_back(contribution);
+    }
+    Value sum = perStage.front();
+    for (Value next : llvm::drop_begin(perStage))
+      sum = add(value, sum, next, getStage(value.getDefiningOp()));
     if (batched.contains(value))
       activationGradients.push_back(sum);
+    return sum;
+  }
+
+  /// Adds two cotangents of `value` in the given stage.
+  Value add(Value value, Value lhs, Value rhs, int64_t stage) {
+    ProvenanceScope scope(builder, value.getDefiningOp(), Phase::BackwardInput);
+    auto sum = nn::AddOp::create(builder, value.getLoc(), lhs, rhs);
+    setStage(sum, stage);
     return sum;
   }
 

@@ -25,7 +25,10 @@ static FailureOr<schedule::Kind> getKind(const Pipeline &pipeline, PipelineOp op
     StringRef name = op.getSchedule();
     kind = schedule::parseKind(std::string_view(name.data(), name.size()));
     if (!kind)
-      return op.emitError("there is no schedule \"") << name << "\"; try gpipe or 1f1b";
+      return op.emitError("there is no schedule \"") << name << "\"; there are "
+                                                      << llvm::join(llvm::map_range(schedule::allKinds(), [](schedule::Kind k) {
+                                                                      return StringRef(schedule::toString(k));
+                                                                    }), ", ");
   }
   return pipeline.training ? *kind : schedule::Kind::ForwardOnly;
 }
@@ -75,6 +78,8 @@ class SchedulePass : public plumb::impl::ScheduleBase<SchedulePass> {
     std::vector<std::string> rows;
     for (const auto &row : result->rows)
       rows.push_back(toText(row));
+    for (auto previous : llvm::make_early_inc_range(getOperation().getOps<ScheduleOp>()))
+      previous.erase();
     OpBuilder builder(pipeline->stages[0]);
     SmallVector<StringRef> texts(rows.begin(), rows.end());
     ScheduleOp::create(builder, place->getLoc(), builder.getStrArrayAttr(texts));

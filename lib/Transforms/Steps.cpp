@@ -3,6 +3,7 @@
 #include "plumb/Transforms/Steps.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/Utils.h"
+#include <set>
 
 using namespace mlir;
 using namespace plumb;
@@ -71,7 +72,7 @@ std::string plumb::describe(const Step &step) {
 }
 
 FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
-  Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, false};
+  Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, false, {}};
   auto stages = llvm::to_vector(module.getOps<StageOp>());
   pipeline.stages.resize(stages.size());
   for (StageOp stage : stages) {
@@ -81,6 +82,13 @@ FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
     pipeline.stages[stage.getIndex()] = stage;
     for (Operation &op : stage.getBody().front())
       pipeline.training |= getPhase(&op) == Phase::BackwardInput || getPhase(&op) == Phase::BackwardWeight;
+  }
+  for (auto [index, stage] : llvm::enumerate(pipeline.stages)) {
+    std::set<Part> handovers;
+    for (auto send : stage.getBody().front().getOps<ccl::SendOp>())
+      if (pipeline.isHandover(static_cast<int64_t>(index), getPart(send)))
+        handovers.insert(getPart(send));
+    pipeline.handovers.emplace_back(handovers.begin(), handovers.end());
   }
   if (static_cast<int64_t>(stages.size()) < pipeline.coordinates)
     return module.emitError("the pipeline axis has ") << pipeline.coordinates << " coordinates, but there are only "
@@ -128,9 +136,29 @@ FailureOr<schedule::Schedule> plumb::readSchedule(const Pipeline &pipeline) {
   return result;
 }
 
-static void appendSteps(const schedule::Action &action, SmallVectorImpl<Step> &steps) {
+Part plumb::getCounterpart(const Part &part, int64_t stage) {
+  switch (part.kind) {
+  case PartKind::SendForward:
+    return {PartKind::RecvForward, stage};
+  case PartKind::RecvForward:
+    return {PartKind::SendForward, stage};
+  case PartKind::SendBackward:
+    return {PartKind::RecvBackward, stage};
+  default:
+    return {PartKind::SendBackward, stage};
+  }
+}
+
+static void appendSteps(const Pipeline &pipeline, const schedule::Action &action, SmallVectorImpl<Step> &steps) {
   auto add = [&](PartKind kind, int64_t peer = -1) {
     steps.push_back({action.stage, {kind, peer}, action.microbatch});
+    PartKind sends = kind == PartKind::Forward ? PartKind::SendForward : PartKind::SendBackward;
+    if (kind == PartKind::Forward || kind == PartKind::BackwardInput)
+      for (const Part &part : pipeline.handovers[action.stage])
+        if (part.kind == sends) {
+          steps.push_back({action.stage, part, action.microbatch});
+          steps.push_back({part.peer, getCounterpart(part, action.stage), action.microbatch});
+        }
   };
   switch (action.kind) {
   case ActionKind::Forward:
@@ -151,8 +179,8 @@ static void appendSteps(const schedule::Action &action, SmallVectorImpl<Step> &s
   case ActionKind::RecvBackward:
     return add(PartKind::RecvBackward, action.peer);
   case ActionKind::Overlap:
-    appendSteps(action.first(), steps);
-    return appendSteps(action.second(), steps);
+    appendSteps(pipeline, action.first(), steps);
+    return appendSteps(pipeline, action.second(), steps);
   case ActionKind::Idle:
   case ActionKind::Unshard:
   case ActionKind::Reshard:
@@ -161,10 +189,10 @@ static void appendSteps(const schedule::Action &action, SmallVectorImpl<Step> &s
   }
 }
 
-SmallVector<Step> plumb::getSteps(ArrayRef<schedule::Action> actions) {
+SmallVector<Step> plumb::getSteps(const Pipeline &pipeline, ArrayRef<schedule::Action> actions) {
   SmallVector<Step> steps;
   for (const schedule::Action &action : actions)
-    appendSteps(action, steps);
+    appendSteps(pipeline, action, steps);
   return steps;
 }
 
@@ -177,7 +205,7 @@ SmallVector<Step> plumb::getWholeStep(const Pipeline &pipeline, int64_t coordina
       steps.push_back({stage, {PartKind::Prologue}, m});
   for (int64_t stage : stages)
     steps.push_back({stage, {PartKind::Begin}, -1});
-  steps.append(getSteps(actions));
+  steps.append(getSteps(pipeline, actions));
   for (int64_t stage : stages)
     steps.push_back({stage, {PartKind::Update}, -1});
   return steps;

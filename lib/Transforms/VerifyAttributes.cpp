@@ -52,11 +52,11 @@ static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &b
   return success();
 }
 
-static LogicalResult verifyOp(Operation &op, size_t classes, const Bounds &bounds) {
+static LogicalResult verifyOp(Operation &op, size_t classes, bool isTransfer, const Bounds &bounds) {
   int64_t places = isa<StoreOp>(op) ? 1 : op.getNumResults();
-  if (isa<ccl::SendOp, ccl::RecvOp>(op) && (readStream(&op) < 1 || readStream(&op) >= bounds.streams))
-    return emitModelError(&op) << "is on stream " << readStream(&op) << "; transfers have a stream of 1 to "
-                               << bounds.streams - 1;
+  if (isTransfer ? readStream(&op) < 1 || readStream(&op) >= bounds.streams : readStream(&op) != 0)
+    return emitModelError(&op) << "is on stream " << readStream(&op) << "; transfers between ranks have a stream of 1 to "
+                               << bounds.streams - 1 << ", all else is on stream 0";
   auto slots = op.getAttrOfType<DenseI64ArrayAttr>(kSlotAttr);
   if (op.hasAttr(kSlotAttr) && (!slots || slots.size() != places || llvm::any_of(slots.asArrayRef(), [&](int64_t slot) {
         return slot < -1 || slot >= static_cast<int64_t>(classes);
@@ -94,9 +94,12 @@ LogicalResult verification::verifyAttributes(const Pipeline &pipeline) {
         failed(verifyEvents(stage, kRecordsAttr, bounds)))
       return failure();
     size_t classes = readSlots(stage).size();
-    for (Operation &op : stage.getBody().front())
-      if (failed(verifyOp(op, classes, bounds)))
+    int64_t index = static_cast<int64_t>(stage.getIndex());
+    for (Operation &op : stage.getBody().front()) {
+      Part part = getPart(&op);
+      if (failed(verifyOp(op, classes, part.isTransfer() && !pipeline.isHandover(index, part), bounds)))
         return failure();
+    }
   }
   return success();
 }

@@ -103,6 +103,8 @@ void OrderVerifier::addStep(int64_t coordinate, int round, const Step &step) {
         graph.addEdge(tail->second, wait);
       tail->second = wait;
     }
+  if (step.part.isTransfer() && plan.pipeline.isHandover(step.stage, step.part))
+    return;
   if (step.part.isTransfer())
     addUnit(coordinate, round, step, ops[0], stream);
   else

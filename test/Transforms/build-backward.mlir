@@ -58,6 +58,25 @@ plumb.program @model {
 
 // -----
 
+// A stage that reads a value twice sums its own two gradients, and sends one.
+
+// CHECK: %[[A:.*]] = nn.relu_backward {{.*}}plumb.stage = 1 : i64}
+// CHECK: %[[S:.*]] = nn.add %[[A]], %{{.*}} {plumb.phase = #plumb.phase<backward_input>, plumb.stage = 1 : i64}
+// CHECK-NOT: nn.add
+// CHECK: nn.mul %[[S]], {{.*}}plumb.stage = 0 : i64}
+plumb.parameter @w trainable : tensor<4xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 {plumb.stage = 0 : i64} : tensor<16x4xf32>
+  %a = plumb.load @w {plumb.stage = 0 : i64} : tensor<4xf32>
+  %0 = nn.mul %x, %a {plumb.stage = 0 : i64} : (tensor<16x4xf32>, tensor<4xf32>) -> tensor<16x4xf32>
+  %1 = nn.relu %0 {plumb.stage = 1 : i64} : (tensor<16x4xf32>) -> tensor<16x4xf32>
+  %2 = nn.add %1, %0 {plumb.stage = 1 : i64} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  %3 = nn.sum %2 dims [0, 1] {plumb.stage = 1 : i64} : (tensor<16x4xf32>) -> tensor<f32>
+  plumb.loss %3 {plumb.stage = 1 : i64} : tensor<f32>
+}
+
+// -----
+
 // No loss, no backward.
 
 // CHECK-LABEL: plumb.program @inference

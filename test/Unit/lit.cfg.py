@@ -3,7 +3,7 @@ import os
 import lit.formats
 
 config.name = "Plumb-Unit"
-config.test_format = lit.formats.GoogleTest(".", "Tests")
+config.test_format = lit.formats.GoogleTest("bin", "Tests")
 config.suffixes = []
 config.test_source_root = config.test_exec_root = config.plumb_binary_dir + "/test/Unit"
 for variable in ("HOME", "XDG_CACHE_HOME", "ASAN_OPTIONS", "UBSAN_OPTIONS"):

@@ -97,6 +97,9 @@ struct Layout {
   static Layout replicated(unsigned rank) { return Layout{std::vector<DimSharding>(rank), {}}; }
 };
 
+/// The reduction with which `layout` is partial over (all of) `ref`, if it is.
+std::optional<Reduction> reductionOver(const Layout &layout, const AxisRef &ref);
+
 /// Fails, naming both facts that disagree, when the layout is not one of a tensor of `shape` on `mesh`: a
 /// wrong number of dimensions, an unknown or repeated axis, sub-axes that overlap or do not divide, an axis
 /// both sharding and partial, reductions that do not commute (only sum and avg mix), blocks that do not add

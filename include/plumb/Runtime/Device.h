@@ -14,7 +14,6 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -150,11 +149,10 @@ private:
   std::size_t launched = 0, started = 0;
   std::string hostWait; ///< What the host waits for besides streams.
 
-  std::condition_variable wake;
-  std::atomic<std::uint64_t> signals{0}; ///< Changed by others, with the lock held.
-  std::uint64_t seen = 0;
+  std::atomic<std::uint32_t> signals{0}; ///< Changed by others, with the lock held.
+  std::uint32_t seen = 0;
   int spins = 0;
-  bool isBlocked = false, isAsleep = false;
+  bool isBlocked = false;
   std::vector<std::shared_ptr<Exchange>> assist; ///< Exchanges this rank may help with.
 };
 

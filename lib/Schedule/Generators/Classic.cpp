@@ -1,5 +1,6 @@
 #include "Generators.h"
 #include "ListScheduler.h"
+#include "plumb/Schedule/Simulation.h"
 #include <algorithm>
 
 using namespace plumb::schedule;
@@ -46,24 +47,54 @@ Schedule plumb::schedule::generateGPipe(const Problem &problem) {
   return listSchedule(problem, policy);
 }
 
+/// The fastest of the given schedules that keep within the memory limit, or the first if none does.
+static Schedule fastest(const Problem &problem, std::vector<Schedule> schedules) {
+  size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < schedules.size(); ++i) {
+    Result<Simulation> simulation = simulate(problem, schedules[i]);
+    if (!simulation || simulation->makespan >= least)
+      continue;
+    const std::vector<double> &peaks = simulation->peakActivations;
+    if (*std::max_element(peaks.begin(), peaks.end()) > problem.memoryLimit * (1 + 1e-9))
+      continue;
+    least = simulation->makespan;
+    best = i;
+  }
+  return std::move(schedules[best]);
+}
+
+/// Interleaving for any placement and number of microbatches: which of the two is ahead depends on the costs.
+static Schedule interleave(const Problem &problem, std::vector<int> inFlight) {
+  ListPolicy policy;
+  policy.group = std::min(problem.ranks, problem.microbatches);
+  policy.inFlight = std::move(inFlight);
+  std::vector<Schedule> schedules;
+  for (bool backwardFirst : {true, false}) {
+    policy.backwardFirst = backwardFirst;
+    schedules.push_back(listSchedule(problem, policy));
+  }
+  bool regular = problem.placements.size() == 1 && problem.microbatches % problem.ranks == 0 &&
+                 problem.stages % problem.ranks == 0 &&
+                 problem.placements[0] == Problem::place(problem.ranks, problem.stages, Placement::Loop);
+  if (regular)
+    schedules.push_back(generateInterleavedOneFOneB(problem));
+  return fastest(problem, std::move(schedules));
+}
+
 Schedule plumb::schedule::generateOneFOneB(const Problem &problem) {
   if (holdsOneStagePerRank(problem))
     return oneStagePerRank(problem, [](int remaining) { return remaining - 1; });
-  ListPolicy policy;
-  policy.group = std::min(problem.ranks, problem.microbatches);
-  policy.inFlight = interleavedInFlight(problem);
-  return listSchedule(problem, policy);
+  return interleave(problem, interleavedInFlight(problem));
 }
 
 Schedule plumb::schedule::generateEagerOneFOneB(const Problem &problem) {
   if (holdsOneStagePerRank(problem))
     return oneStagePerRank(problem, [](int remaining) { return 2 * (remaining - 1); });
-  ListPolicy policy;
-  policy.group = std::min(problem.ranks, problem.microbatches);
-  policy.inFlight = interleavedInFlight(problem);
-  for (int &limit : policy.inFlight)
+  std::vector<int> inFlight = interleavedInFlight(problem);
+  for (int &limit : inFlight)
     limit = 2 * limit - 1;
-  return listSchedule(problem, policy);
+  return interleave(problem, std::move(inFlight));
 }
 
 Schedule plumb::schedule::generateForwardOnly(const Problem &problem) { return generateGPipe(problem); }

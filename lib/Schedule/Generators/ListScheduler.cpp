@@ -134,20 +134,18 @@ bool ListScheduler::startNext(int rank) {
   if (freeAt[rank] > now + tolerance)
     return false;
   bool forwardsLeft = nextForward[rank] < forwards[rank].size();
-  if (!readyBackwards[rank].empty() && !(policy.forwardsFirst && forwardsLeft)) {
+  bool forward = forwardsLeft && (!problem.training || outstanding[rank] < policy.inFlight[rank]) &&
+                 missing[indexOf(forwards[rank][nextForward[rank]])] == 0;
+  bool backward = !readyBackwards[rank].empty() && !(policy.forwardsFirst && forwardsLeft);
+  if (backward && (policy.backwardFirst || !forward)) {
     Task task = backwardOf(readyBackwards[rank].top());
     readyBackwards[rank].pop();
     start(task, rank);
     return true;
   }
-  if (!forwardsLeft || (problem.training && outstanding[rank] >= policy.inFlight[rank]))
-    return false;
-  const Task &task = forwards[rank][nextForward[rank]];
-  if (missing[indexOf(task)] > 0)
-    return false;
-  ++nextForward[rank];
-  start(task, rank);
-  return true;
+  if (forward)
+    start(forwards[rank][nextForward[rank]++], rank);
+  return forward;
 }
 
 /// Called when nothing can happen any more: lets the first rank with a ready forward exceed its limit by one.

@@ -1,7 +1,7 @@
 //===- ListScheduler.h - Event-driven list scheduling -----------*- C++ -*-===//
 //
-// Every rank runs its forwards in one fixed order and takes a backward as soon as one is ready, within a limit on the
-// forwards whose backward is outstanding. Time passes by events, so unequal costs, transfers, skip connections and any
+// Every rank runs its forwards in one fixed order and its backwards as they get ready, within a limit on the forwards
+// whose backward is outstanding. Time passes by events, so unequal costs, transfers, skip connections and any
 // placement are taken as they are.
 //
 //===----------------------------------------------------------------------===//
@@ -19,6 +19,8 @@ struct ListPolicy {
   int group = 1;
   /// Per rank: most forwards whose backward is outstanding. Raised by one where every rank would wait for ever.
   std::vector<int> inFlight;
+  /// Whether a ready backward runs before a forward that the limit would admit.
+  bool backwardFirst = true;
   /// No backward before all forwards of the rank.
   bool forwardsFirst = false;
 };

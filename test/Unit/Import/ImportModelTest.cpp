@@ -66,11 +66,11 @@ TEST(ImportModel, NamesThatWouldClashAreMadeDifferent) {
 }
 
 TEST(ImportModel, NoChangeOfAProgramCrashesTheImport) {
-  Archive archive = Archive::read(fixture("gpt2_tiny.pt2"));
+  Archive archive = Archive::read(fixture("mlp.pt2"));
   const std::string original = archive["models/model.json"];
   std::mt19937 random;
   int imported = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 200; ++round) {
     // Digits become others, and values are taken for other values: most such programs still are JSON.
     std::string changed = original;
     for (int change = random() % 3; change >= 0; --change) {
@@ -84,7 +84,7 @@ TEST(ImportModel, NoChangeOfAProgramCrashesTheImport) {
     imported += importArchive(read.get(), diagnostics).module ? 1 : 0;
   }
   EXPECT_GT(imported, 0);
-  EXPECT_LT(imported, 300);
+  EXPECT_LT(imported, 200);
 }
 
 TEST(ImportRefusals, AllUnknownOperatorsAreReportedAtOnce) {

@@ -133,16 +133,16 @@ TEST(Interpreter, FindsWrongPlans) {
   ASSERT_TRUE(plan);
   Plan wrong = *plan;
   wrong.steps[0].axes[0].axis = 1; // reduces over the wrong communicator
-  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "");
   wrong = *plan;
   wrong.steps[0].reduction = Reduction::Max;
-  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "");
   wrong = *plan;
   wrong.steps.push_back(wrong.steps[0]);
-  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "");
   wrong = *plan;
   wrong.steps.clear();
-  EXPECT_NE(messageOf(verifyPlan(wrong)), "success");
+  EXPECT_NE(messageOf(verifyPlan(wrong)), "");
 }
 
 TEST(Interpreter, ShrinksLargeTensors) {

@@ -1,4 +1,5 @@
 #include "plumb/Schedule/Communication.h"
+#include "plumb/Schedule/CriticalPath.h"
 #include "plumb/Schedule/Generators.h"
 #include "plumb/Schedule/Simulation.h"
 #include "plumb/Schedule/Verifier.h"
@@ -76,4 +77,69 @@ TEST(Generators, EveryKindIsSoundWithSkipsAndUnequalStages) {
       SCOPED_TRACE(std::string(toString(kind)) + " round " + std::to_string(round));
       expectSound(kind, problem);
     }
+}
+
+TEST(Generators, SeveralStagesPerRankReachTheInterleavedClosedForm) {
+  for (int p : {2, 3, 4, 8})
+    for (int v : {2, 3})
+      for (int m : {p, 2 * p, 4 * p})
+        for (StageCost cost : {StageCost{1, 1, 1}, StageCost{2, 3, 1}, StageCost{4, 1, 3}}) {
+          Problem problem = Problem::chain(p, p * v, m);
+          problem.setCosts(cost, 0);
+          Result<Simulation> simulation = simulate(problem, *generate(Kind::OneFOneB, problem));
+          EXPECT_LE(simulation->makespan, (m * v + p - 1) * cost.total()) << p << ' ' << v << ' ' << m;
+          for (int r = 0; r < p; ++r)
+            EXPECT_LE(simulation->peakActivations[r], std::min(2 * (p - r - 1) + (v - 1) * p + 1, m * v));
+          simulation = simulate(problem, *generate(Kind::GPipe, problem));
+          EXPECT_LE(simulation->makespan, (m * v + p - 1) * cost.total()) << p << ' ' << v << ' ' << m;
+        }
+}
+
+TEST(Generators, AutoIsNeverWorseThanAKind) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 6; ++round) {
+    int p = 2 + static_cast<int>(random() % 3), m = 2 * p;
+    Problem problem = Problem::chain(p, 2 * p, m, round % 2 ? Placement::V : Placement::Loop);
+    for (StageCost &cost : problem.costs)
+      cost = {1.0 + random() % 3, 1.0 + random() % 3, 1.0 + random() % 2};
+    problem.memoryLimit = 2 * p + static_cast<int>(random() % 3);
+    Result<Choice> choice = choose({problem});
+    ASSERT_TRUE(choice) << choice.diagnostic().toString();
+    Result<Simulation> best = simulate(problem, choice->schedule);
+    for (double peak : best->peakActivations)
+      EXPECT_LE(peak, problem.memoryLimit);
+    for (Kind kind : allKinds()) {
+      if (kind == Kind::Auto || checkPrecondition(kind, problem))
+        continue;
+      if (Result<Schedule> schedule = generate(kind, problem))
+        EXPECT_LE(best->makespan, simulate(problem, *schedule)->makespan * (1 + 1e-9)) << toString(kind);
+    }
+  }
+}
+
+TEST(Generators, FewerMicrobatchesThanStages) {
+  for (Kind kind : allKinds()) {
+    bool two = kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
+    Problem problem = standardProblem(kind, 4, two ? 8 : 4, 1);
+    SCOPED_TRACE(toString(kind));
+    if (std::optional<Diagnostic> error = checkPrecondition(kind, problem))
+      EXPECT_EQ(error->violation, Violation::UnmetPrecondition);
+    else
+      expectSound(kind, problem);
+  }
+}
+
+TEST(CriticalPath, IsAsLongAsTheMakespan) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 50; ++round) {
+    Problem problem = randomProblem(random);
+    for (Edge &edge : problem.edges)
+      edge.cost = 0;
+    Schedule schedule = *generate(Kind::OneFOneB, problem);
+    Result<Simulation> simulation = simulate(problem, schedule);
+    double length = 0;
+    for (auto [rank, cell] : criticalPath(problem, schedule, *simulation))
+      length += simulation->spans[rank][cell].end - simulation->spans[rank][cell].start;
+    EXPECT_NEAR(length, simulation->makespan, 1e-9);
+  }
 }

@@ -82,3 +82,59 @@ TEST(Verifier, AcceptsEveryTorchList) {
     }
   }
 }
+
+static Diagnostic rejectionOf(const Problem &problem, const std::string &csv, const VerifyOptions &options = {}) {
+  Result<Schedule> schedule = parseCSV(csv);
+  if (!schedule)
+    return schedule.diagnostic();
+  return verify(problem, *schedule, options).value_or(Diagnostic{Violation::BadProblem, -1, -1, "", "accepted", {}});
+}
+
+TEST(Verifier, WitnessIsTheShortestCycle) {
+  Diagnostic error = rejectionOf(Problem::chain(2, 2, 2), "0F1,0B1,0F0,0B0\n1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(error.violation, Violation::CrossRankWaitCycle);
+  EXPECT_EQ(error.witness.size(), 6u) << error.toString();
+}
+
+TEST(Verifier, LaunchOrderIsPartOfStreams) {
+  // Streams free the computations from waiting for transfers, but 0SEND_F0 is launched behind 0SEND_F1, whose data
+  // needs the gradient that 0SEND_F0 leads to.
+  Problem problem = Problem::chain(2, 2, 2);
+  const char *list = "0F0,0RECV_B0,0B0,0F1,0SEND_F1,0SEND_F0,0RECV_B1,0B1\n"
+                     "1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n";
+  EXPECT_EQ(rejectionOf(problem, list, {Transfers::Streams}).violation, Violation::DeadlockStreams);
+  // Waiting in program order is a deadlock that streams resolve.
+  list = "0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+         "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
+  EXPECT_EQ(rejectionOf(problem, list).violation, Violation::DeadlockRendezvous);
+  EXPECT_EQ(rejectionOf(problem, list, {Transfers::Streams}).message, "accepted");
+}
+
+TEST(Verifier, MissingGradientEdgesNeedNoTransfer) {
+  Problem problem = Problem::chain(2, 2, 1);
+  problem.edges[0].gradient = false;
+  EXPECT_EQ(rejectionOf(problem, "0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0\n").message, "accepted");
+  EXPECT_EQ(rejectionOf(problem, "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n").violation,
+            Violation::CommOnWrongRank);
+}
+
+TEST(Verifier, ShardingClasses) {
+  Problem problem = Problem::chain(1, 1, 1);
+  EXPECT_EQ(rejectionOf(problem, "0UNSHARD,0UNSHARD,0F0,0B0").violation, Violation::DoubleUnshard);
+  EXPECT_EQ(rejectionOf(problem, "0RESHARD,0F0,0B0").violation, Violation::ReshardWithoutUnshard);
+  EXPECT_EQ(rejectionOf(problem, "0F0,0UNSHARD,0B0").violation, Violation::ComputeWhileResharded);
+  EXPECT_EQ(rejectionOf(problem, "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD").violation, Violation::DuplicateReduceGrad);
+}
+
+TEST(Verifier, PlacementAndMemoryClasses) {
+  Problem problem = Problem::chain(2, 2, 1);
+  EXPECT_EQ(rejectionOf(problem, "1F0,1B0\n0F0,0B0").violation, Violation::StageOnWrongRank);
+  EXPECT_EQ(rejectionOf(problem, "0F0,0B0").violation, Violation::WrongRankCount);
+  EXPECT_EQ(rejectionOf(problem, "0SEND_F0,0F0,0B0\n1F0,1B0", {Transfers::Async, ListForm::Compute}).violation,
+            Violation::CommInComputeList);
+  Problem limited = Problem::chain(1, 1, 3);
+  limited.memoryLimit = 2;
+  Diagnostic error = rejectionOf(limited, "0F0,0F1,0F2,0B0,0B1,0B2");
+  EXPECT_EQ(error.violation, Violation::MemoryLimit);
+  EXPECT_EQ(error.cell, 2);
+}
