@@ -7,7 +7,7 @@
 #include "plumb/Dialect/Plumb/Plumb.h"
 
 void plumb::registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<PlumbDialect, nn::NNDialect, ccl::CCLDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
-                  mlir::linalg::LinalgDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
-                  mlir::tensor::TensorDialect, mlir::emitc::EmitCDialect>();
+  registry.insert<PlumbDialect, nn::NNDialect, ccl::CCLDialect, mlir::arith::ArithDialect,
+                  mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                  mlir::scf::SCFDialect, mlir::tensor::TensorDialect, mlir::emitc::EmitCDialect>();
 }

@@ -61,7 +61,8 @@ private:
     Range range = pipeline.range.end ? pipeline.range : plan_.meshRange;
     PipelineOp::create(builder_, at(range), text(pipeline.axis.value), text(pipeline.schedule.value),
                        integer(pipeline.microbatches.value),
-                       pipeline.stagesPerRank ? integer(pipeline.stagesPerRank->value) : IntegerAttr());
+                       pipeline.stagesPerRank ? integer(pipeline.stagesPerRank->value) : IntegerAttr(),
+                       pipeline.placement ? text(pipeline.placement->value) : StringAttr());
     for (const spec::SplitPoint &point : pipeline.split)
       SplitRuleOp::create(builder_, at(point.module.range), text(point.module.value),
                           point.isEnd ? builder_.getUnitAttr() : UnitAttr());

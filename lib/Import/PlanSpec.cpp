@@ -65,6 +65,11 @@ std::vector<AxisPlacement> toPlacements(const json::Value &value) {
   return result;
 }
 
+/// Whether a schedule is defined for two stages per rank that run down the ranks and back.
+bool isOnV(const std::string &schedule) {
+  return schedule == "zb-v" || schedule == "v-half" || schedule == "v-min" || schedule == "dualpipe-v";
+}
+
 Pipeline toPipeline(const json::Value &value) {
   Pipeline pipeline;
   pipeline.range = value.range;
@@ -76,6 +81,10 @@ Pipeline toPipeline(const json::Value &value) {
     pipeline.microbatches = toInteger(*microbatches);
   if (const json::Value *stages = value.find("stages_per_rank"))
     pipeline.stagesPerRank = toInteger(*stages);
+  if (const json::Value *placement = value.find("placement"))
+    pipeline.placement = toString(*placement);
+  else if (isOnV(pipeline.schedule.value))
+    pipeline.placement = {"v", pipeline.schedule.range};
   if (const json::Value *split = value.find("split"))
     for (const json::Member &member : *split->asObject())
       pipeline.split.push_back({toString(member), *member.value.asString() == "end"});

@@ -32,7 +32,7 @@ void World::failLocked(int code, std::string error) {
 }
 
 void World::notify(Device &device) {
-  device.signals.fetch_add(1, std::memory_order_release);
+  device.signals.fetch_add(1);
   if (!device.isBlocked)
     return;
   device.isBlocked = false;

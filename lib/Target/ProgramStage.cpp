@@ -1,14 +1,15 @@
 //===- ProgramStage.cpp - The functions of a stage ------------------------------===//
 //
-// Each part of a stage becomes a function: event waits, the calls under a comment that says which module and Python
-// line they serve, event records. Operands are named local pointers into the arena, declared before their first use.
+// Each part of a stage becomes a function: event waits, the calls under a comment that says which module and
+// Python line they serve, event records. Operands are named local pointers into the arena, declared before
+// their first use.
 //
 //===----------------------------------------------------------------------===//
 
 #include "StageNames.h"
-#include "llvm/ADT/StringSet.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Buffers.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -22,7 +23,8 @@ public:
   StageWriter(ProgramWriter &writer, ProgramPlan &plan, int64_t index, ArrayRef<StageNames> names)
       : writer(writer), plan(plan), index(index), stage(plan.pipeline.stages[index]), allNames(names),
         names(names[index]) {}
-  void write();
+  void writeDeclarations();
+  void writeFunctions();
 
 private:
   void writePart(const Part &part, ArrayRef<Operation *> ops);
@@ -69,7 +71,8 @@ std::string StageWriter::pointer(Value value) {
     return local;
   std::string address = names.getAddress(value);
   if (auto slice = value.getDefiningOp<ccl::SliceOp>())
-    address = formatv("{0} + {1} * {2}", pointer(slice.getInput()), names.getCoordinate(slice.getAxes()), countElements(value));
+    address = formatv("{0} + {1} * {2}", pointer(slice.getInput()), names.getCoordinate(slice.getAxes()),
+                      countElements(value));
   declared.insert(local);
   line("{0} *{1} = {2};", getElementNames(value).cpp, local, address);
   return local;
@@ -79,7 +82,8 @@ std::string StageWriter::pointer(Value value) {
 // Comments
 //===----------------------------------------------------------------------===//
 
-/// What an op is there for beyond its module: the boundary that a collective serves, the other end of a transfer.
+/// What an op is there for beyond its module: the boundary that a collective serves, the other end of a
+/// transfer.
 std::string StageWriter::describeServed(Operation *op) const {
   Part part = getPart(op);
   if (part.isTransfer())
@@ -143,14 +147,17 @@ void StageWriter::writeCollective(Operation *op) {
   StringRef symbol = op->getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
   std::string rest = formatv("rank.comm({0}), stream", plan.communicators.lookup(symbol));
   if (isa<ccl::AllReduceOp>(op))
-    line("PLUMB_NCCL(ncclAllReduce({0}, {1}, {2}, {3}, ncclSum, {4}));", from, to, countElements(input), type, rest);
+    line("PLUMB_NCCL(ncclAllReduce({0}, {1}, {2}, {3}, ncclSum, {4}));", from, to, countElements(input), type,
+         rest);
   else if (isa<ccl::ReduceScatterOp>(op))
-    line("PLUMB_NCCL(ncclReduceScatter({0}, {1}, {2}, {3}, ncclSum, {4}));", from, to, countElements(output), type, rest);
+    line("PLUMB_NCCL(ncclReduceScatter({0}, {1}, {2}, {3}, ncclSum, {4}));", from, to, countElements(output),
+         type, rest);
   else if (isa<ccl::AllGatherOp>(op))
     line("PLUMB_NCCL(ncclAllGather({0}, {1}, {2}, {3}, {4}));", from, to, countElements(input), type, rest);
   else
     line("PLUMB_NCCL(ncclAlltoAll({0}, {1}, {2}, {3}, {4}));", from, to,
-         countElements(input) / std::max<int64_t>(cast<RankedTensorType>(input.getType()).getDimSize(0), 1), type, rest);
+         countElements(input) / std::max<int64_t>(cast<RankedTensorType>(input.getType()).getDimSize(0), 1),
+         type, rest);
 }
 
 void StageWriter::writeTransfer(Operation *op) {
@@ -158,15 +165,18 @@ void StageWriter::writeTransfer(Operation *op) {
   Value value = sends ? op->getOperand(0) : Value(op->getResult(0));
   StringRef symbol = op->getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
   ArrayRef<int64_t> members = plan.symbols.lookup<ccl::CommunicatorOp>(symbol).getPipeline();
-  auto peer = std::distance(members.begin(), llvm::find(members, plan.pipeline.coordinateOf(getPart(op).peer)));
-  line("PLUMB_NCCL({0}({1}, {2}, {3}, {4}, rank.comm({5}), stream));", sends ? "ncclSend" : "ncclRecv", pointer(value),
-       countElements(value), getElementNames(value).nccl, peer, plan.communicators.lookup(symbol));
+  auto peer =
+      std::distance(members.begin(), llvm::find(members, plan.pipeline.coordinateOf(getPart(op).peer)));
+  line("PLUMB_NCCL({0}({1}, {2}, {3}, {4}, rank.comm({5}), stream));", sends ? "ncclSend" : "ncclRecv",
+       pointer(value), countElements(value), getElementNames(value).nccl, peer,
+       plan.communicators.lookup(symbol));
 }
 
 /// Copies message k of the other stage, which lives on the same rank.
 void StageWriter::writeHandover(ccl::RecvOp recv) {
   Part part = getPart(recv);
-  ArrayRef<Operation *> mine = plan.parts[{index, part}], theirs = plan.parts[{part.peer, getCounterpart(part, index)}];
+  ArrayRef<Operation *> mine = plan.parts[{index, part}],
+                        theirs = plan.parts[{part.peer, getCounterpart(part, index)}];
   auto message = std::distance(mine.begin(), llvm::find(mine, recv.getOperation()));
   Value sent = cast<ccl::SendOp>(theirs[message]).getValue();
   writeCopy(pointer(recv.getResult()), allNames[part.peer].getAddress(sent), sent.getType());
@@ -183,8 +193,8 @@ void StageWriter::writeKeepFirst(ccl::KeepFirstOp op) {
 }
 
 void StageWriter::writeCopy(const Twine &to, const Twine &from, Type type, StringRef indent) {
-  line("{0}PLUMB_CUDA(cudaMemcpyAsync({1}, {2}, {3}, cudaMemcpyDeviceToDevice, stream));", indent, to.str(), from.str(),
-       getByteSize(type));
+  line("{0}PLUMB_CUDA(cudaMemcpyAsync({1}, {2}, {3}, cudaMemcpyDeviceToDevice, stream));", indent, to.str(),
+       from.str(), getByteSize(type));
 }
 
 void StageWriter::writeOp(Operation *op) {
@@ -212,7 +222,8 @@ void StageWriter::writeSync(StringRef attribute, const Part &part) {
     if (!slot.empty())
       number = event.first == 0 ? slot : number + " + " + slot;
     if (attribute == kWaitsAttr)
-      line("PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event({0}), 0)); // {1}", number, describeRecorder(event.first));
+      line("PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event({0}), 0)); // {1}", number,
+           describeRecorder(event.first));
     else
       line("PLUMB_CUDA(cudaEventRecord(rank.event({0}), stream));", number);
   }
@@ -236,11 +247,17 @@ void StageWriter::writePart(const Part &part, ArrayRef<Operation *> ops) {
   writer.writeFunction("", names.getPrefix() + "_" + part.getName(), part.isPerMicrobatch(), lines);
 }
 
-void StageWriter::write() {
+/// Where the values of a stage lie. In front of all functions: a stage reads what another one of its rank
+/// hands over.
+void StageWriter::writeDeclarations() {
   std::string declarations = names.getDeclarations();
-  writer.write(formatv("\n// Stage {0}, on pipeline coordinate {1}.", index, plan.pipeline.coordinateOf(index)));
+  writer.write(
+      formatv("\n// Stage {0}, on pipeline coordinate {1}.", index, plan.pipeline.coordinateOf(index)));
   if (!declarations.empty())
     writer.write(formatv("namespace {0} {{\n{1}} // namespace {0}", names.getPrefix(), declarations));
+}
+
+void StageWriter::writeFunctions() {
   for (const auto &[key, ops] : plan.parts)
     if (key.first == index && plan.hasPart(index, key.second))
       writePart(key.second, ops);
@@ -252,5 +269,7 @@ void plumb::target::writeStages(ProgramWriter &writer, ProgramPlan &plan) {
   for (int64_t stage = 0; stage < count; ++stage)
     names.emplace_back(plan, stage);
   for (int64_t stage = 0; stage < count; ++stage)
-    StageWriter(writer, plan, stage, names).write();
+    StageWriter(writer, plan, stage, names).writeDeclarations();
+  for (int64_t stage = 0; stage < count; ++stage)
+    StageWriter(writer, plan, stage, names).writeFunctions();
 }

@@ -17,8 +17,8 @@ static FailureOr<int64_t> normalizedDim(Operation *rule, int64_t dim, RankedTens
   int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
   if (normalized >= 0 && normalized < type.getRank())
     return normalized;
-  return emitError(rule->getLoc()) << "shard(" << dim << ") names a dim that the input \"" << name << "\" of type "
-                                   << type << " does not have";
+  return emitError(rule->getLoc()) << "shard(" << dim << ") names a dim that the input \"" << name
+                                   << "\" of type " << type << " does not have";
 }
 
 /// The axes that shard an input, in the order in which they apply: the mesh's, then `microbatch` innermost.
@@ -43,7 +43,8 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
       }
     if (!placement.shardDim)
       continue;
-    FailureOr<int64_t> dim = normalizedDim(rule ? rule.getOperation() : input, *placement.shardDim, type, input.getName());
+    FailureOr<int64_t> dim =
+        normalizedDim(rule ? rule.getOperation() : input, *placement.shardDim, type, input.getName());
     if (failed(dim))
       return failure();
     layout = shardDim(module, layout, *dim, axis);
@@ -53,12 +54,14 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
     std::string text;
     for (AxisRefAttr axis : sharding.getAxes()) {
       parts *= getAxisSize(module, axis);
-      text += (text.empty() ? "" : " x ") + axis.getName().str() + " = " + std::to_string(getAxisSize(module, axis));
+      text += (text.empty() ? "" : " x ") + axis.getName().str() + " = " +
+              std::to_string(getAxisSize(module, axis));
     }
     if (type.getDimSize(dim) % parts)
       return emitError(rule ? rule.getLoc() : findOp<PipelineOp>(module).getLoc())
              << "input \"" << input.getName() << "\" has " << type.getDimSize(dim) << " rows in dim " << dim
-             << ", which " << text << " (" << parts << " parts) does not divide; change the batch, the mesh or the microbatches";
+             << ", which " << text << " (" << parts
+             << " parts) does not divide; change the batch, the mesh or the microbatches";
   }
   setLayouts(input, {layout});
   return success();
@@ -77,7 +80,8 @@ LogicalResult plumb::applyInputRules(ModuleOp module, ProgramOp program) {
         std::vector<std::string> names;
         for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
           names.push_back(name.str());
-        return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\"" << didYouMean(axis.str(), names);
+        return emitError(rule.getLoc())
+               << "the mesh has no axis \"" << axis << "\"" << didYouMean(axis.str(), names);
       }
     }
   }
@@ -107,8 +111,9 @@ static FailureOr<OutputOp> findLossOutput(LossRuleOp rule, ProgramOp program) {
   std::vector<std::string> names;
   for (OutputOp output : program.getBody().getOps<OutputOp>()) {
     names.push_back(output.getName().str());
-    if (rule ? (rule.getOutput() ? *rule.getOutput() == output.getIndex() : rule.getName() == output.getName())
-             : output.getName() == "loss")
+    if (rule
+            ? (rule.getOutput() ? *rule.getOutput() == output.getIndex() : rule.getName() == output.getName())
+            : output.getName() == "loss")
       return output;
   }
   if (!rule)
@@ -125,12 +130,14 @@ static FailureOr<Value> buildReduction(OpBuilder &builder, LossRuleOp rule, Valu
   StringRef reduce = *rule.getReduce();
   auto type = cast<RankedTensorType>(value.getType());
   if (!type.getElementType().isFloat())
-    return emitError(rule.getLoc()) << "the loss cannot be reduced from " << type << ", which is not floating-point";
+    return emitError(rule.getLoc()) << "the loss cannot be reduced from " << type
+                                    << ", which is not floating-point";
   Location loc = rule.getLoc();
   if (reduce == "mean_square")
     value = nn::MulOp::create(builder, loc, value, value);
   else if (reduce != "mean" && reduce != "sum")
-    return emitError(loc) << "unknown reduction \"" << reduce << "\"; expected \"mean_square\", \"mean\" or \"sum\"";
+    return emitError(loc) << "unknown reduction \"" << reduce
+                          << "\"; expected \"mean_square\", \"mean\" or \"sum\"";
   if (type.getRank() > 0) {
     auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
     value = nn::SumOp::create(builder, loc, value, builder.getDenseI64ArrayAttr(dims), UnitAttr());
@@ -157,7 +164,8 @@ LogicalResult plumb::applyLossRule(ModuleOp module, ProgramOp program) {
   Value value = output->getValue();
   Operation *producer = value.getDefiningOp();
   OpBuilder builder(module.getContext());
-  // Right behind the producer, so that a marker at the end of the model does not make the loss a stage of its own.
+  // Right behind the producer, so that a marker at the end of the model does not make the loss a stage of its
+  // own.
   builder.setInsertionPointAfter(producer);
   ProvenanceScope scope(builder, producer, Phase::Forward);
   if (rule && rule.getReduce()) {

@@ -1,8 +1,9 @@
 //===- ApplyLayoutRules.cpp - Layouts of parameters --------------------------===//
 //
-// A style says on which side of a product a module is sharded. Which dim of a parameter that is follows from the op
-// that reads it: a dim of a weight whose factor the product sums away is contracted, one whose factor reaches the
-// result is an output feature. So the same style serves torch's linear and the transposed weights of Conv1D.
+// A style says on which side of a product a module is sharded. Which dim of a parameter that is follows from
+// the op that reads it: a dim of a weight whose factor the product sums away is contracted, one whose factor
+// reaches the result is an output feature. So the same style serves torch's linear and the transposed weights
+// of Conv1D.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,7 +56,8 @@ public:
 
 private:
   LayoutAttr replicated(ParameterOp parameter) {
-    return LayoutAttr::replicated(FlatSymbolRefAttr::get(mesh), cast<RankedTensorType>(parameter.getType()).getRank());
+    return LayoutAttr::replicated(FlatSymbolRefAttr::get(mesh),
+                                  cast<RankedTensorType>(parameter.getType()).getRank());
   }
 
   LogicalResult apply(LayoutRuleOp rule) {
@@ -70,8 +72,9 @@ private:
     }
     if (matched)
       return success();
-    return emitError(rule.getLoc()) << "pattern \"" << rule.getMatch() << "\" matches 0 of " << moduleNames.size()
-                                    << " modules" << didYouMean(rule.getMatch().str(), moduleNames);
+    return emitError(rule.getLoc()) << "pattern \"" << rule.getMatch() << "\" matches 0 of "
+                                    << moduleNames.size() << " modules"
+                                    << didYouMean(rule.getMatch().str(), moduleNames);
   }
 
   LogicalResult checkAxis(LayoutRuleOp rule, StringRef axis) {
@@ -82,7 +85,8 @@ private:
     std::vector<std::string> axes;
     for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
       axes.push_back(name.str());
-    return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\"" << didYouMean(axis.str(), axes);
+    return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\""
+                                    << didYouMean(axis.str(), axes);
   }
 
   LogicalResult applyParams(LayoutRuleOp rule, StringRef moduleName) {
@@ -90,15 +94,16 @@ private:
       std::string name = (moduleName + "." + entry.getName().strref()).str();
       auto parameter = names.find(name);
       if (parameter == names.end())
-        return emitError(rule.getLoc()) << "module " << moduleName << " has no parameter \"" << entry.getName().strref()
-                                        << "\"" << didYouMean(name, parameterNames());
+        return emitError(rule.getLoc())
+               << "module " << moduleName << " has no parameter \"" << entry.getName().strref() << "\""
+               << didYouMean(name, parameterNames());
       LayoutAttr layout = replicated(parameter->second);
       for (NamedAttribute placement : cast<DictionaryAttr>(entry.getValue())) {
         FailureOr<Placement> parsed = parsePlacement(rule, cast<StringAttr>(placement.getValue()));
         if (failed(parsed) || failed(checkAxis(rule, placement.getName())))
           return failure();
-        if (parsed->shardDim && failed(shard(rule, parameter->second, layout, *parsed->shardDim, placement.getName(),
-                                             parsed->blocks)))
+        if (parsed->shardDim && failed(shard(rule, parameter->second, layout, *parsed->shardDim,
+                                             placement.getName(), parsed->blocks)))
           return failure();
       }
       if (failed(claim(rule, parameter->second, layout)))
@@ -145,7 +150,8 @@ private:
   }
 
   /// The dim that the style shards of a parameter: nothing for the bias of a row-wise module.
-  FailureOr<std::optional<int64_t>> styledDim(LayoutRuleOp rule, ParameterOp parameter, StringRef moduleName) {
+  FailureOr<std::optional<int64_t>> styledDim(LayoutRuleOp rule, ParameterOp parameter,
+                                              StringRef moduleName) {
     bool colwise = rule.getStyle() == "colwise";
     if (!colwise && rule.getStyle() != "rowwise")
       return emitError(rule.getLoc()) << "unknown style \"" << rule.getStyle().value_or("")
@@ -166,18 +172,18 @@ private:
             return std::optional<int64_t>(dim);
       }
     }
-    return emitError(rule.getLoc()) << "style \"" << *rule.getStyle() << "\" cannot serve module " << moduleName
-                                    << ": no op reads " << parameter.getSymName() << " with "
+    return emitError(rule.getLoc()) << "style \"" << *rule.getStyle() << "\" cannot serve module "
+                                    << moduleName << ": no op reads " << parameter.getSymName() << " with "
                                     << (colwise ? "an output feature dim" : "a contracted dim");
   }
 
-  LogicalResult shard(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout, int64_t dim, StringRef axis,
-                      int64_t blocks) {
+  LogicalResult shard(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout, int64_t dim,
+                      StringRef axis, int64_t blocks) {
     auto type = cast<RankedTensorType>(parameter.getType());
     int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
     if (normalized < 0 || normalized >= type.getRank())
-      return emitError(rule.getLoc()) << "shard(" << dim << ") names a dim that parameter " << parameter.getSymName()
-                                      << " of type " << type << " does not have";
+      return emitError(rule.getLoc()) << "shard(" << dim << ") names a dim that parameter "
+                                      << parameter.getSymName() << " of type " << type << " does not have";
     layout = shardDim(module, layout, normalized, axis, blocks);
     int64_t parts = blocks;
     for (AxisRefAttr ref : layout.getDims()[normalized].getAxes())
@@ -185,8 +191,9 @@ private:
     if (type.getDimSize(normalized) % parts == 0)
       return success();
     InFlightDiagnostic diagnostic = emitError(rule.getLoc())
-                                    << "parameter " << parameter.getSymName() << " has " << type.getDimSize(normalized)
-                                    << " rows in dim " << normalized << ", which " << axis << " = " << mesh.getAxisSize(axis);
+                                    << "parameter " << parameter.getSymName() << " has "
+                                    << type.getDimSize(normalized) << " rows in dim " << normalized
+                                    << ", which " << axis << " = " << mesh.getAxisSize(axis);
     if (blocks > 1)
       diagnostic << " times " << blocks << " blocks";
     return diagnostic << " does not divide";
@@ -198,7 +205,8 @@ private:
       return success();
     InFlightDiagnostic diagnostic = emitError(rule.getLoc()) << "parameter " << parameter.getSymName()
                                                              << " is given the layout " << layout << " here";
-    diagnostic.attachNote(entry->second.rule.getLoc()) << "and the layout " << entry->second.layout << " here";
+    diagnostic.attachNote(entry->second.rule.getLoc())
+        << "and the layout " << entry->second.layout << " here";
     return diagnostic;
   }
 

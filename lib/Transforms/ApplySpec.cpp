@@ -82,8 +82,9 @@ static LogicalResult applySplitRules(ModuleOp module, ProgramOp program) {
       std::vector<std::string> names;
       for (ModuleNameOp known : module.getOps<ModuleNameOp>())
         names.push_back(known.getSymName().str());
-      return emitError(rule.getLoc()) << "split point \"" << rule.getMatch() << "\" matches no module that computes"
-                                      << didYouMean(rule.getMatch().str(), names);
+      return emitError(rule.getLoc())
+             << "split point \"" << rule.getMatch() << "\" matches no module that computes"
+             << didYouMean(rule.getMatch().str(), names);
     }
     // A split that repeats a marker of the graph is the same marker.
     Operation *successor = rule.getEnd() ? last->getNextNode() : first;
@@ -112,7 +113,7 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
     if (!findOp<PipelineOp>(module)) {
       OpBuilder builder(module.getContext());
       builder.setInsertionPointAfter(mesh);
-      PipelineOp::create(builder, mesh.getLoc(), "pp", "gpipe", 1, IntegerAttr());
+      PipelineOp::create(builder, mesh.getLoc(), "pp", "gpipe", 1, IntegerAttr(), StringAttr());
     }
     if (failed(applySplitRules(module, program)) || failed(applyInputRules(module, program)) ||
         failed(applyLayoutRules(module, program)) || failed(applyLossRule(module, program)))

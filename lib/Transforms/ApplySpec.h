@@ -16,9 +16,10 @@ struct Placement {
 /// Parses `replicate`, `shard(N)` or `shard(N, blocks=B)`; the error is given to `op`'s location.
 mlir::FailureOr<Placement> parsePlacement(mlir::Operation *op, llvm::StringRef text);
 
-/// Adds `axis` (a whole one) to the sharding of a dim, innermost, within `blocks` equal blocks. Axes of size 1 shard
-/// nothing and are left out.
-LayoutAttr shardDim(mlir::ModuleOp module, LayoutAttr layout, int64_t dim, llvm::StringRef axis, int64_t blocks = 1);
+/// Adds `axis` (a whole one) to the sharding of a dim, innermost, within `blocks` equal blocks. Axes of size
+/// 1 shard nothing and are left out.
+LayoutAttr shardDim(mlir::ModuleOp module, LayoutAttr layout, int64_t dim, llvm::StringRef axis,
+                    int64_t blocks = 1);
 
 /// Turns the layout rules into layouts of parameters; every parameter has one afterwards.
 mlir::LogicalResult applyLayoutRules(mlir::ModuleOp module, ProgramOp program);

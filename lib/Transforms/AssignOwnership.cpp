@@ -27,7 +27,6 @@ struct AssignOwnershipPass : plumb::impl::AssignOwnershipBase<AssignOwnershipPas
     for (LoadOp load : program.getBody().getOps<LoadOp>())
       readers[load.getSymbol()].insert(getStage(load));
 
-    int64_t ranks = getPipelineSize(module);
     Builder builder(module.getContext());
     for (ParameterOp parameter : module.getOps<ParameterOp>()) {
       auto found = readers.find(parameter.getSymName());
@@ -36,7 +35,7 @@ struct AssignOwnershipPass : plumb::impl::AssignOwnershipBase<AssignOwnershipPas
       SmallVector<int64_t> holders;
       std::set<int64_t> coordinates;
       for (int64_t stage : found->second)
-        if (coordinates.insert(pipelineCoordinate(stage, ranks)).second)
+        if (coordinates.insert(getPipelineCoordinate(module, stage)).second)
           holders.push_back(stage);
       parameter.setOwner(holders.front());
       parameter.setHolders(holders);

@@ -49,13 +49,16 @@ public:
   }
 
 private:
-  /// A value is active when a trainable parameter reaches it, and batched when a model input does.
+  /// A value is active when a trainable parameter reaches it through derivatives, and batched when a model input
+  /// reaches it.
   void findActiveValues() {
     for (Operation &op : body) {
       bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });
-      bool isBatched = llvm::any_of(op.getOperands(), [&](Value operand) { return batched.contains(operand); });
+      bool isBatched =
+          llvm::any_of(op.getOperands(), [&](Value operand) { return batched.contains(operand); });
       if (auto load = dyn_cast<LoadOp>(op))
         isActive = parameters.lookup(load.getSymbol()).getTrainable();
+      isActive &= !op.hasTrait<nn::Detaches>();
       for (Value result : op.getResults()) {
         if (isActive && cast<RankedTensorType>(result.getType()).getElementType().isFloat())
           active.insert(result);
@@ -67,9 +70,9 @@ private:
 
   void addCotangent(Value value, Value cotangent) { contributions[value].push_back(cotangent); }
 
-  /// The sum of what the readers of `value` contributed, or null: first within each stage that reads it, so that a stage
-  /// sends one gradient, then in the producer's stage, in ascending order. Readers are visited last to first, hence
-  /// the reversal.
+  /// The sum of what the readers of `value` contributed, or null: first within each stage that reads it, so
+  /// that a stage sends one gradient, then in the producer's stage, in ascending order. Readers are visited
+  /// last to first, hence the reversal.
   Value sumCotangents(Value value) {
     auto found = contributions.find(value);
     if (found == contributions.end())
@@ -139,11 +142,12 @@ private:
       states.insert(name);
     }
     ProvenanceScope scope(builder, load, Phase::BackwardWeight);
-    AccumulateOp::create(builder, load.getLoc(), FlatSymbolRefAttr::get(builder.getContext(), name), gradient);
+    AccumulateOp::create(builder, load.getLoc(), FlatSymbolRefAttr::get(builder.getContext(), name),
+                         gradient);
   }
 
-  /// What the gradients of batched values are computed from belongs to `backward_input`, everything else that was
-  /// appended ends in a parameter gradient alone: `backward_weight`.
+  /// What the gradients of batched values are computed from belongs to `backward_input`, everything else that
+  /// was appended ends in a parameter gradient alone: `backward_weight`.
   void separateWeightGradients(Operation *lastForward) {
     llvm::DenseSet<Operation *> appended, needed;
     for (Operation *op = lastForward->getNextNode(); op; op = op->getNextNode())

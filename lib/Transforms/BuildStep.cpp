@@ -32,15 +32,15 @@ struct BuildStepPass : plumb::impl::BuildStepBase<BuildStepPass> {
       training = true;
     }
     auto optimizer = findOp<OptimizerOp>(module);
-    if (optimizer && training && failed(updateParameters(builder, module, body, optimizer)))
+    if (training && failed(updateParameters(builder, module, body, optimizer)))
       return signalPassFailure();
     if (optimizer)
       optimizer.erase();
   }
 
   static void storeOutput(OpBuilder &builder, ProgramOp program, OutputOp output) {
-    store(builder, program, output, ("output." + Twine(output.getIndex())).str(), "output", output.getIndexAttr(),
-          output.getNameAttr());
+    store(builder, program, output, ("output." + Twine(output.getIndex())).str(), "output",
+          output.getIndexAttr(), output.getNameAttr());
   }
 
   /// Replaces the op that names a result by a store into a new state.
@@ -56,9 +56,11 @@ struct BuildStepPass : plumb::impl::BuildStepBase<BuildStepPass> {
     op->erase();
   }
 
-  /// In each stage that holds a parameter: its whole gradient, kept for who asks for it, and its new value.
-  static LogicalResult updateParameters(OpBuilder &builder, ModuleOp module, Block &body, OptimizerOp optimizer) {
-    if (optimizer.getKind() != "sgd")
+  /// In each stage that holds a parameter: its whole gradient, kept for who asks for it, and, with an
+  /// optimizer, its new value.
+  static LogicalResult updateParameters(OpBuilder &builder, ModuleOp module, Block &body,
+                                        OptimizerOp optimizer) {
+    if (optimizer && optimizer.getKind() != "sgd")
       return emitError(optimizer.getLoc()) << "the optimizer \"" << optimizer.getKind()
                                            << "\" is not supported by this version; use \"sgd\"";
     builder.setInsertionPointToEnd(&body);
@@ -74,8 +76,12 @@ struct BuildStepPass : plumb::impl::BuildStepBase<BuildStepPass> {
         ProvenanceScope scope(builder, parameter, Phase::Update);
         Location loc = parameter.getLoc();
         auto symbol = FlatSymbolRefAttr::get(parameter), gradientSymbol = FlatSymbolRefAttr::get(state);
+        // Stored and read again: what is read is whole, in the parameter's own layout.
         Value gradient = LoadOp::create(builder, loc, parameter.getType(), gradientSymbol);
         StoreOp::create(builder, loc, gradientSymbol, gradient);
+        if (!optimizer)
+          continue;
+        gradient = LoadOp::create(builder, loc, parameter.getType(), gradientSymbol);
         Value value = LoadOp::create(builder, loc, parameter.getType(), symbol);
         value = nn::SgdOp::create(builder, loc, value, gradient, optimizer.getRateAttr());
         StoreOp::create(builder, loc, symbol, value);

@@ -9,7 +9,8 @@ using nn::ShardingRule;
 
 LayoutPropagation::LayoutPropagation(ModuleOp module, ProgramOp program) : module(module) {
   mesh = FlatSymbolRefAttr::get(findOp<MeshOp>(module));
-  // Sums over the copies of a parameter on several pipeline ranks wait, like sums over the batch, for the update.
+  // Sums over the copies of a parameter on several pipeline ranks wait, like sums over the batch, for the
+  // update.
   batchAxes.insert(kMicrobatchAxis);
   if (auto pipeline = findOp<PipelineOp>(module))
     batchAxes.insert(pipeline.getAxis());
@@ -24,7 +25,8 @@ LayoutAttr LayoutPropagation::replicated(int64_t rank) const { return LayoutAttr
 
 PartialAttr LayoutPropagation::sumOver(StringRef axis) const {
   MLIRContext *context = module.getContext();
-  return PartialAttr::get(context, AxisRefAttr::get(StringAttr::get(context, axis)), StringAttr::get(context, "sum"));
+  return PartialAttr::get(context, AxisRefAttr::get(StringAttr::get(context, axis)),
+                          StringAttr::get(context, "sum"));
 }
 
 LayoutAttr LayoutPropagation::settled(LayoutAttr layout) const {
@@ -117,8 +119,9 @@ private:
     return success();
   }
 
-  /// Distributes the axes of a dim over its factors, major first: `blocks` skips the factors in front, its rest stays
-  /// with the factor it falls into, and an axis goes to the first factor that still has parts to give.
+  /// Distributes the axes of a dim over its factors, major first: `blocks` skips the factors in front, its
+  /// rest stays with the factor it falls into, and an axis goes to the first factor that still has parts to
+  /// give.
   bool readDim(DimShardingAttr sharding, ArrayRef<int> members, SmallVectorImpl<Cut> &read) const {
     if (sharding.getAxes().empty())
       return true;
@@ -153,13 +156,14 @@ private:
     if (sharding.getBlocks() != 1)
       diagnostic << " in " << sharding.getBlocks() << " blocks";
     diagnostic << ", but it is made of ";
-    llvm::interleave(rule.operands[index][dim], diagnostic,
-                     [&](int factor) { diagnostic << rule.factors[factor].size; }, " x ");
+    llvm::interleave(
+        rule.operands[index][dim], diagnostic, [&](int factor) { diagnostic << rule.factors[factor].size; },
+        " x ");
     return diagnostic << ", which that does not divide";
   }
 
-  /// Where operands disagree the larger one wins, since redistributing the smaller is cheaper; an axis shards one
-  /// factor only. An unsharded operand never wins: taking its part is free.
+  /// Where operands disagree the larger one wins, since redistributing the smaller is cheaper; an axis shards
+  /// one factor only. An unsharded operand never wins: taking its part is free.
   void chooseAxes() {
     SmallVector<const Candidate *> order;
     for (const Candidate &candidate : candidates)
@@ -194,8 +198,8 @@ private:
     llvm::for_each(rule.results, dropIn);
   }
 
-  /// A partial sum passes through a set of operands in which the op is jointly linear, if all of them hold it; other
-  /// operands that hold it are needed whole.
+  /// A partial sum passes through a set of operands in which the op is jointly linear, if all of them hold
+  /// it; other operands that hold it are needed whole.
   void passPartials(ArrayRef<LayoutAttr> arriving) {
     SmallVector<PartialAttr> seen;
     for (LayoutAttr layout : arriving)
@@ -239,7 +243,8 @@ private:
   ShardingRule rule;
   SmallVector<Cut> cuts; ///< Per factor.
   SmallVector<Candidate> candidates;
-  SmallVector<std::pair<PartialAttr, SmallVector<int, 2>>> passing; ///< With the operands through which each passes.
+  SmallVector<std::pair<PartialAttr, SmallVector<int, 2>>>
+      passing; ///< With the operands through which each passes.
 };
 
 } // namespace
@@ -262,7 +267,8 @@ bool LayoutPropagation::isFree(nn::TensorOpInterface op, LayoutAttr from, Layout
   ShardingRule rule = op.getShardingRule();
   auto isRead = [&](int factor) {
     return llvm::any_of(rule.operands, [&](const ShardingRule::Tensor &tensor) {
-      return llvm::any_of(tensor, [&](const ShardingRule::Dim &dim) { return llvm::is_contained(dim, factor); });
+      return llvm::any_of(tensor,
+                          [&](const ShardingRule::Dim &dim) { return llvm::is_contained(dim, factor); });
     });
   };
   for (auto [dim, factors] : llvm::enumerate(rule.results[0]))

@@ -1,8 +1,8 @@
 //===- LowerRedistributions.cpp - Redistributions become collectives -------===//
 //
-// The steps of the planner are expressed on blocks: an axis that cuts a dim is split off as a dim of its own, moved to
-// the front, and there the collective works. Splitting is a view, moving a transpose; where the axis cuts dim 0 both
-// are the identity.
+// The steps of the planner are expressed on blocks: an axis that cuts a dim is split off as a dim of its own,
+// moved to the front, and there the collective works. Splitting is a view, moving a transpose; where the axis
+// cuts dim 0 both are the identity.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,8 +71,10 @@ private:
     if (!copies.empty())
       value = allReduce(op.getLoc(), value, {}, copies);
     if (value.getType() != op.getResult().getType())
-      return emitModelError(op) << "was lowered to " << value.getType() << " instead of " << op.getResult().getType();
-    for (Operation *made = op->getPrevNode(); made && made != op.getInput().getDefiningOp(); made = made->getPrevNode())
+      return emitModelError(op) << "was lowered to " << value.getType() << " instead of "
+                                << op.getResult().getType();
+    for (Operation *made = op->getPrevNode(); made && made != op.getInput().getDefiningOp();
+         made = made->getPrevNode())
       if (made->getNumResults() == 1 && !getLayout(made->getResult(0)) && made->getResult(0) == value)
         setLayouts(made, {op.getTo()});
     op.getResult().replaceAllUsesWith(value);
@@ -84,8 +86,8 @@ private:
   // Planning
   //===--------------------------------------------------------------------===//
 
-  /// The layout in the core's terms. `microbatch` is walked in time and the pipeline axis sums over copies: neither
-  /// is the planner's.
+  /// The layout in the core's terms. `microbatch` is walked in time and the pipeline axis sums over copies:
+  /// neither is the planner's.
   redistribution::Layout coreLayout(LayoutAttr layout) {
     redistribution::Layout result;
     auto convert = [&](AxisRefAttr axis) {
@@ -115,16 +117,22 @@ private:
         if (axis.getName() == kMicrobatchAxis)
           size /= getMicrobatches(module);
     redistribution::PlanOptions options;
+    // With latencies: several small steps may move fewer bytes than one call and yet take longer.
+    options.topology = redistribution::Topology();
+    // What a call of NCCL does by itself; a permutation of ranks would be sends and receives.
     options.exchange = false;
-    llvm::Expected<redistribution::Plan> plan = redistribution::planRedistribution(
-        mesh, shape, global.getElementTypeBitWidth() / 8, coreLayout(op.getFrom()), coreLayout(op.getTo()), options);
+    options.excluded = {StepKind::Permute};
+    llvm::Expected<redistribution::Plan> plan =
+        redistribution::planRedistribution(mesh, shape, global.getElementTypeBitWidth() / 8,
+                                           coreLayout(op.getFrom()), coreLayout(op.getTo()), options);
     if (!plan)
       return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
                                 << " cannot be planned: " << llvm::toString(plan.takeError());
     return std::move(*plan);
   }
 
-  /// The pipeline coordinates whose copies of a parameter's gradient are to be summed; empty when there is no such sum.
+  /// The pipeline coordinates whose copies of a parameter's gradient are to be summed; empty when there is no
+  /// such sum.
   SmallVector<int64_t> copiesToSum(RedistributeOp op) {
     if (!op.getFrom().isPartialOver(pipelineAxis) || op.getTo().isPartialOver(pipelineAxis))
       return {};
@@ -133,7 +141,7 @@ private:
     auto parameter = cast<ParameterOp>(symbols.lookup(*state.getOf()));
     SmallVector<int64_t> coordinates;
     for (int64_t stage : parameter.getHoldersAttr().asArrayRef())
-      coordinates.push_back(pipelineCoordinate(stage, getPipelineSize(module)));
+      coordinates.push_back(getPipelineCoordinate(module, stage));
     llvm::sort(coordinates);
     return coordinates;
   }
@@ -164,36 +172,50 @@ private:
 
   FailureOr<Value> lower(RedistributeOp op, const Step &step, Value value, ArrayRef<int64_t> copies) {
     Location loc = op.getLoc();
+    // The members of a communicator are ordered row-major over the mesh, so blocks are too, whatever order
+    // the planner wrote: any order serves, as long as both ends use the same.
+    auto axes = step.axes;
+    llvm::sort(axes);
     switch (step.kind) {
     case StepKind::AllReduce:
-      return allReduce(loc, value, step.axes, copies);
+      return allReduce(loc, value, axes, copies);
     case StepKind::Slice: {
-      Value blocks = splitOff(loc, value, step.before, step.after, step.axes);
-      return ccl::SliceOp::create(builder, loc, blockType(blocks), blocks, axisNames(step.axes)).getResult();
+      Value blocks = splitOff(loc, value, step.after, axes);
+      return ccl::SliceOp::create(builder, loc, blockType(blocks), blocks, axisNames(axes)).getResult();
     }
     case StepKind::Mask:
-      return ccl::KeepFirstOp::create(builder, loc, value.getType(), value, axisNames(step.axes)).getResult();
+      return ccl::KeepFirstOp::create(builder, loc, value.getType(), value, axisNames(axes)).getResult();
     case StepKind::AllGather: {
       auto type = cast<RankedTensorType>(value.getType());
       SmallVector<int64_t> shape{step.groupSize()};
       llvm::append_range(shape, type.getShape());
-      Value gathered = mark(ccl::AllGatherOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()),
-                                                     value, communicator(loc, step.axes, {})));
-      return merge(loc, gathered, step.after, step.before, step.axes);
+      Value gathered =
+          mark(ccl::AllGatherOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()),
+                                        value, communicator(loc, axes, {})));
+      return merge(loc, gathered, step.before, axes);
     }
     case StepKind::ReduceScatter: {
-      Value blocks = splitOff(loc, value, step.before, step.after, step.axes);
-      return mark(ccl::ReduceScatterOp::create(builder, loc, blockType(blocks), blocks,
-                                               communicator(loc, step.axes, {})));
+      Value blocks = splitOff(loc, value, step.after, axes);
+      return mark(
+          ccl::ReduceScatterOp::create(builder, loc, blockType(blocks), blocks, communicator(loc, axes, {})));
+    }
+    case StepKind::AllToAll: {
+      Value blocks = splitOff(loc, value, step.after, axes);
+      Value exchanged =
+          mark(ccl::AllToAllOp::create(builder, loc, blocks.getType(), blocks, communicator(loc, axes, {})));
+      return merge(loc, exchanged, step.before, axes);
     }
     default:
       return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo() << " needs the step "
-                                << redistribution::stepKindName(step.kind) << ", which is not supported by this version";
+                                << redistribution::stepKindName(step.kind)
+                                << ", which is not supported by this version";
     }
   }
 
-  Value allReduce(Location loc, Value value, ArrayRef<redistribution::AxisRef> axes, ArrayRef<int64_t> copies) {
-    return mark(ccl::AllReduceOp::create(builder, loc, value.getType(), value, communicator(loc, axes, copies)));
+  Value allReduce(Location loc, Value value, ArrayRef<redistribution::AxisRef> axes,
+                  ArrayRef<int64_t> copies) {
+    return mark(
+        ccl::AllReduceOp::create(builder, loc, value.getType(), value, communicator(loc, axes, copies)));
   }
 
   /// Says on a call which boundary it serves.
@@ -217,7 +239,8 @@ private:
 
   /// How the dims of a coarse local tensor fall apart when `axes` cut them further.
   struct Decomposition {
-    SmallVector<int64_t> shape;       ///< Per dim of the coarse tensor: blocks, one entry per cutting axis, the rest.
+    SmallVector<int64_t>
+        shape; ///< Per dim of the coarse tensor: blocks, one entry per cutting axis, the rest.
     SmallVector<int64_t> permutation; ///< The axes first, in the order of the group, then everything else.
     SmallVector<int64_t> fineShape;   ///< The local shape after cutting.
   };
@@ -272,7 +295,7 @@ private:
   }
 
   /// A tensor as a row of the blocks into which `axes` cut it further.
-  Value splitOff(Location loc, Value value, const redistribution::Layout &, const redistribution::Layout &fine,
+  Value splitOff(Location loc, Value value, const redistribution::Layout &fine,
                  ArrayRef<redistribution::AxisRef> axes) {
     Decomposition parts = decompose(cast<RankedTensorType>(value.getType()).getShape(), fine, axes);
     value = transpose(loc, view(loc, value, parts.shape), parts.permutation);
@@ -282,7 +305,7 @@ private:
   }
 
   /// The inverse: joins a row of blocks of layout `fine` to the tensor that `axes` no longer cut.
-  Value merge(Location loc, Value blocks, const redistribution::Layout &, const redistribution::Layout &fine,
+  Value merge(Location loc, Value blocks, const redistribution::Layout &fine,
               ArrayRef<redistribution::AxisRef> axes) {
     SmallVector<int64_t> coarse(cast<RankedTensorType>(blocks.getType()).getShape().drop_front());
     for (auto [size, sharding] : llvm::zip(coarse, fine.dims))
@@ -302,7 +325,8 @@ private:
   // Communicators
   //===--------------------------------------------------------------------===//
 
-  FlatSymbolRefAttr communicator(Location loc, ArrayRef<redistribution::AxisRef> axes, ArrayRef<int64_t> copies) {
+  FlatSymbolRefAttr communicator(Location loc, ArrayRef<redistribution::AxisRef> axes,
+                                 ArrayRef<int64_t> copies) {
     std::string name;
     for (const redistribution::AxisRef &axis : axes)
       name += (name.empty() ? "" : "_") + mesh.axes[axis.axis].name;

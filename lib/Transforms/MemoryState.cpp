@@ -31,10 +31,10 @@ void MemoryState::initialize(ByteRange range, int64_t tag) {
     replace(range, {range.offset + range.bytes, tag, {-1, 0}, {}});
 }
 
-Finding MemoryState::findTag(ByteRange range) const {
+Finding MemoryState::scan(ByteRange range, int64_t tag) const {
   if (!isInside(range))
     return {Conflict::OutOfArena};
-  int64_t position = range.offset, end = range.offset + range.bytes, tag = -1;
+  int64_t position = range.offset, end = range.offset + range.bytes;
   auto it = segments.upper_bound(position);
   if (it != segments.begin())
     --it;
@@ -49,13 +49,6 @@ Finding MemoryState::findTag(ByteRange range) const {
     position = it->second.end;
   }
   return {Conflict::None, tag};
-}
-
-Finding MemoryState::holds(ByteRange range, int64_t tag) const {
-  Finding finding = findTag(range);
-  if (!finding && range.bytes && finding.tag != tag)
-    return {Conflict::Overwritten, finding.tag};
-  return finding;
 }
 
 Finding MemoryState::read(int64_t stream, ByteRange range, int64_t tag) {

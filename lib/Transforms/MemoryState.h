@@ -46,9 +46,9 @@ public:
   /// A write with which nothing can race: the host's, while the device is idle.
   void initialize(ByteRange range, int64_t tag);
   /// The one tag of all bytes of a range, or why there is none. No access.
-  Finding findTag(ByteRange range) const;
+  Finding findTag(ByteRange range) const { return scan(range, -1); }
   /// Whether all bytes of a range hold the tag. No access.
-  Finding holds(ByteRange range, int64_t tag) const;
+  Finding holds(ByteRange range, int64_t tag) const { return scan(range, tag); }
 
   /// What runs next on the stream comes after what ran there.
   void advance(int64_t stream) { ++clocks[stream][stream]; }
@@ -73,6 +73,8 @@ private:
   bool isInside(ByteRange range) const {
     return range.offset >= 0 && range.bytes >= 0 && range.offset <= bytes && range.bytes <= bytes - range.offset;
   }
+  /// Whether all bytes have the tag; with -1, that of the first.
+  Finding scan(ByteRange range, int64_t tag) const;
   /// Makes a segment begin at `position`, if one covers it.
   void split(int64_t position);
   void replace(ByteRange range, Segment segment);

@@ -1,10 +1,10 @@
 //===- Partition.cpp - One block per stage, in local shapes ----------------===//
 
+#include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Utils.h"
-#include "mlir/IR/IRMapping.h"
 #include <map>
 #include <set>
 
@@ -22,8 +22,7 @@ namespace {
 class Partitioner {
 public:
   Partitioner(ModuleOp module, ProgramOp program)
-      : module(module), program(program), body(*program.getBody().begin()), builder(module.getContext()),
-        ranks(getPipelineSize(module)) {}
+      : module(module), program(program), body(*program.getBody().begin()), builder(module.getContext()) {}
 
   LogicalResult run() {
     makeStages();
@@ -107,8 +106,8 @@ private:
       local->setAttr(kLayoutsAttr, op.getAttr(kLayoutsAttr));
   }
 
-  /// Sends a value to each other stage that reads it. Sends and receives of an edge both follow the order of the
-  /// producers, so that they match first in, first out.
+  /// Sends a value to each other stage that reads it. Sends and receives of an edge both follow the order of
+  /// the producers, so that they match first in, first out.
   LogicalResult transfer(Value value, Value local) {
     Operation *producer = value.getDefiningOp();
     int64_t from = getStage(producer);
@@ -119,19 +118,19 @@ private:
     for (int64_t to : readers) {
       // What is computed once per step, or for the update, has no place in the order of the microbatches.
       if (getPhase(producer) != Phase::Forward && getPhase(producer) != Phase::BackwardInput)
-        return emitModelError(producer) << "computes, outside the walk over the microbatches, a value that stage "
-                                        << to << " reads; this is not supported";
+        return emitModelError(producer)
+               << "computes, outside the walk over the microbatches, a value that stage " << to
+               << " reads; this is not supported";
       FlatSymbolRefAttr communicator = communicatorFor(from, to, producer->getLoc());
       {
         ProvenanceScope scope(builder, producer, getPhase(producer));
         builder.setInsertionPointToEnd(&*stages[from].getBody().begin());
-        if (pipelineCoordinate(from, ranks) != pipelineCoordinate(to, ranks))
-          ccl::SendOp::create(builder, producer->getLoc(), local, builder.getI64IntegerAttr(to), communicator);
+        ccl::SendOp::create(builder, producer->getLoc(), local, builder.getI64IntegerAttr(to), communicator);
       }
       builder.setInsertionPointToEnd(&*stages[to].getBody().begin());
       ProvenanceScope scope(builder, producer, to > from ? Phase::Forward : Phase::BackwardInput);
-      auto received = ccl::RecvOp::create(builder, producer->getLoc(), local.getType(), builder.getI64IntegerAttr(from),
-                                            communicator);
+      auto received = ccl::RecvOp::create(builder, producer->getLoc(), local.getType(),
+                                          builder.getI64IntegerAttr(from), communicator);
       setStage(received, to);
       setLayouts(received, {getLayout(value)});
       values[to].map(value, received.getResult());
@@ -139,16 +138,23 @@ private:
     return success();
   }
 
-  /// The communicator of a directed edge, made at its first use.
+  /// The communicator of a directed edge, made at its first use. Stages of one rank hand over in place: their
+  /// transfers name the communicator of the rank alone.
   FlatSymbolRefAttr communicatorFor(int64_t from, int64_t to, Location loc) {
-    std::string name = (to > from ? "forward_" : "backward_") + std::to_string(from) + "_" + std::to_string(to);
+    int64_t sender = getPipelineCoordinate(module, from), receiver = getPipelineCoordinate(module, to);
+    std::string name =
+        (to > from ? "forward_" : "backward_") + std::to_string(from) + "_" + std::to_string(to);
+    SmallVector<int64_t> members{sender, receiver};
+    if (sender == receiver) {
+      name = "alone";
+      members.clear();
+    }
     if (edges.insert(name).second) {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(program);
       builder.setListener(nullptr);
-      ccl::CommunicatorOp::create(
-          builder, loc, name, builder.getStrArrayAttr({}),
-          builder.getDenseI64ArrayAttr({pipelineCoordinate(from, ranks), pipelineCoordinate(to, ranks)}));
+      ccl::CommunicatorOp::create(builder, loc, name, builder.getStrArrayAttr({}),
+                                  builder.getDenseI64ArrayAttr(members));
     }
     return FlatSymbolRefAttr::get(builder.getContext(), name);
   }
@@ -169,7 +175,6 @@ private:
   ProgramOp program;
   Block &body;
   OpBuilder builder;
-  int64_t ranks;
   SmallVector<StageOp> stages;
   SmallVector<IRMapping> values; ///< Per stage: global value to local value.
   std::set<std::string> edges;

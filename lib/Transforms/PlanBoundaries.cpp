@@ -1,9 +1,9 @@
 //===- PlanBoundaries.cpp - Redistributions where layouts disagree ---------===//
 
+#include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/LayoutPropagation.h"
 #include "plumb/Transforms/Passes.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
@@ -25,15 +25,18 @@ public:
       symbols[parameter.getSymName()] = parameter;
     for (StateOp state : module.getOps<StateOp>())
       symbols[state.getSymName()] = state;
+    for (AccumulateOp accumulate : body.getOps<AccumulateOp>())
+      accumulations[accumulate.getSymbol()].push_back(accumulate);
   }
 
   LogicalResult run() {
     for (Operation &op : llvm::make_early_inc_range(body)) {
-      LogicalResult done = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-                               .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
-                               .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
-                               .Case<StoreOp>([&](StoreOp store) { return stored(store); })
-                               .Default([](Operation *) { return success(); });
+      LogicalResult done =
+          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
+              .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
+              .Case<StoreOp>([&](StoreOp store) { return stored(store); })
+              .Default([](Operation *) { return success(); });
       if (failed(done))
         return failure();
     }
@@ -65,18 +68,21 @@ private:
     Operation *op = result.getOwner();
     builder.setInsertionPointAfter(op);
     ProvenanceScope scope(builder, op, getPhase(op));
-    auto redistribute = RedistributeOp::create(builder, op->getLoc(), result.getType(), result, layout, settled, TypeAttr());
+    auto redistribute =
+        RedistributeOp::create(builder, op->getLoc(), result.getType(), result, layout, settled, TypeAttr());
     setLayouts(redistribute, {settled});
     result.replaceAllUsesExcept(redistribute, redistribute);
   }
 
-  /// What is accumulated keeps its pending sums; `microbatch` is one of them, or the value would count M times.
+  /// What is accumulated keeps its pending sums; `microbatch` is one of them, or the value would count M
+  /// times.
   LogicalResult accumulated(AccumulateOp accumulate) {
     LayoutAttr layout = getLayout(accumulate.getValue());
     if (getMicrobatches(module) > 1 && !layout.isPartialOver(kMicrobatchAxis))
-      return emitModelError(accumulate) << "accumulates into " << accumulate.getSymbol()
-                                        << " a value that does not depend on the batch, which is not supported with "
-                                        << getMicrobatches(module) << " microbatches";
+      return emitModelError(accumulate)
+             << "accumulates into " << accumulate.getSymbol()
+             << " a value that does not depend on the batch, which is not supported with "
+             << getMicrobatches(module) << " microbatches";
     auto [entry, inserted] = accumulatedLayouts.try_emplace(accumulate.getSymbol(), layout);
     return inserted ? success() : require(accumulate->getOpOperand(0), entry->second);
   }
@@ -88,6 +94,8 @@ private:
     auto state = cast<StateOp>(symbol);
     LayoutAttr arriving = getLayout(store.getValue());
     if (auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or("")))) {
+      if (arriving.getDims() != parameter.getLayoutAttr().getDims())
+        accumulateApart(state, store.getValue().getDefiningOp<LoadOp>());
       state.setLayoutAttr(parameter.getLayoutAttr());
       return require(store->getOpOperand(0), parameter.getLayoutAttr());
     }
@@ -111,6 +119,22 @@ private:
     state.setLayoutAttr(arriving.withPartial({}));
     store.erase();
     return require(last->getOpOperand(0), arriving.withPartial({}));
+  }
+
+  /// A gradient that is accumulated in other shards than its parameter's needs a state of its own for that,
+  /// since the local shapes differ: what accumulates, and the load that begins the update, are moved to it.
+  void accumulateApart(StateOp state, LoadOp load) {
+    std::string name = "sum." + state.getOf()->str();
+    auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
+    if (!symbols.contains(name)) {
+      builder.setInsertionPoint(state);
+      symbols[name] =
+          StateOp::create(builder, state.getLoc(), name, "accumulator", state.getType(), state.getOfAttr(),
+                          IntegerAttr(), StringAttr(), getLayout(load).withPartial({}));
+      for (AccumulateOp accumulate : accumulations[state.getSymName()])
+        accumulate.setSymbolAttr(symbol);
+    }
+    load.setSymbolAttr(symbol);
   }
 
   LayoutAttr withoutMicrobatch(LayoutAttr layout) {
@@ -175,7 +199,8 @@ private:
     return clone->getResult(0);
   }
 
-  /// Computes a sum over all microbatches before the first forward: legal for what depends on batch inputs alone.
+  /// Computes a sum over all microbatches before the first forward: legal for what depends on batch inputs
+  /// alone.
   FailureOr<Value> hoistToPrologue(Value value, Operation *reader) {
     llvm::SetVector<Operation *> slice;
     SmallVector<Value> worklist{value};
@@ -184,8 +209,9 @@ private:
       if (!isa<InputOp, nn::TensorOpInterface, RedistributeOp>(op)) {
         InFlightDiagnostic diagnostic = emitModelError(reader)
                                         << "needs a sum over the microbatches in the middle of a step";
-        diagnostic.attachNote(value.getLoc()) << describe(value.getDefiningOp()) << ": the sum, which depends on "
-                                              << describe(op) << " and so cannot be taken before the first forward";
+        diagnostic.attachNote(value.getLoc())
+            << describe(value.getDefiningOp()) << ": the sum, which depends on " << describe(op)
+            << " and so cannot be taken before the first forward";
         return diagnostic;
       }
       if (slice.insert(op))
@@ -227,6 +253,7 @@ private:
   OpBuilder builder;
   llvm::StringMap<Operation *> symbols;
   llvm::StringMap<LayoutAttr> accumulatedLayouts;
+  llvm::StringMap<SmallVector<AccumulateOp, 2>> accumulations; ///< Per state.
   llvm::DenseMap<std::tuple<Value, LayoutAttr, int64_t>, Value> converted;
   int64_t statistics = 0;
 };

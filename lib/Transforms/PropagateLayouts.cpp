@@ -17,7 +17,8 @@ namespace {
 
 class Propagator {
 public:
-  Propagator(ModuleOp module, ProgramOp program) : module(module), program(program), propagation(module, program) {
+  Propagator(ModuleOp module, ProgramOp program)
+      : module(module), program(program), propagation(module, program) {
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       symbols[parameter.getSymName()] = parameter;
     for (StateOp state : module.getOps<StateOp>())
@@ -26,12 +27,13 @@ public:
 
   LogicalResult run() {
     for (Operation &op : *program.getBody().begin()) {
-      LogicalResult done = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-                               .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
-                               .Case<LoadOp>([&](LoadOp load) { return loaded(load); })
-                               .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
-                               .Case<StoreOp>([&](StoreOp store) { return stored(store); })
-                               .Default([](Operation *) { return success(); });
+      LogicalResult done =
+          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
+              .Case<LoadOp>([&](LoadOp load) { return loaded(load); })
+              .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
+              .Case<StoreOp>([&](StoreOp store) { return stored(store); })
+              .Default([](Operation *) { return success(); });
       if (failed(done))
         return failure();
     }
@@ -50,8 +52,8 @@ private:
     return followReaders(op);
   }
 
-  /// What may be made in any layout is made in that which its readers want, as far as their other operands tell: the
-  /// cotangent of a sum is cut like the value that was summed.
+  /// What may be made in any layout is made in that which its readers want, as far as their other operands
+  /// tell: the cotangent of a sum is cut like the value that was summed.
   LogicalResult followReaders(nn::TensorOpInterface op) {
     if (op->getNumResults() != 1)
       return success();
@@ -84,12 +86,17 @@ private:
                                                   : propagation.replicated(rankOf(load.getResult()))});
       return success();
     }
+    if (auto whole = wholeGradients.find({load.getSymbol(), getStage(load)}); whole != wholeGradients.end()) {
+      setLayouts(load, {whole->second});
+      return success();
+    }
     auto found = accumulatedLayouts.find(load.getSymbol());
     if (found == accumulatedLayouts.end())
       return load.emitOpError("reads ") << load.getSymbolAttr() << " before anything was accumulated in it";
     LayoutAttr layout = found->second;
     // Every copy of a parameter holds the contribution of the stages of its own rank: a sum over those ranks.
-    auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(cast<StateOp>(symbol).getOf().value_or("")));
+    auto parameter =
+        dyn_cast_or_null<ParameterOp>(symbols.lookup(cast<StateOp>(symbol).getOf().value_or("")));
     if (parameter && parameter.getHolders() && parameter.getHolders()->size() > 1) {
       SmallVector<PartialAttr> partial(layout.getPartial());
       partial.push_back(propagation.sumOver(findOp<PipelineOp>(module).getAxis()));
@@ -113,9 +120,14 @@ private:
   }
 
   LogicalResult stored(StoreOp store) {
-    if (auto state = dyn_cast<StateOp>(symbols.lookup(store.getSymbol())))
-      if (!state.getLayoutAttr())
-        state.setLayoutAttr(getLayout(store.getValue()).withPartial({}));
+    auto state = dyn_cast<StateOp>(symbols.lookup(store.getSymbol()));
+    if (!state)
+      return success();
+    if (!state.getLayoutAttr())
+      state.setLayoutAttr(getLayout(store.getValue()).withPartial({}));
+    // A gradient is stored whole.
+    if (auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or(""))))
+      wholeGradients[{state.getSymName(), getStage(store)}] = parameter.getLayoutAttr();
     return success();
   }
 
@@ -126,6 +138,8 @@ private:
   LayoutPropagation propagation;
   llvm::StringMap<Operation *> symbols;
   llvm::StringMap<LayoutAttr> accumulatedLayouts;
+  llvm::DenseMap<std::pair<StringRef, int64_t>, LayoutAttr>
+      wholeGradients; ///< By state and stage, once stored.
 };
 
 struct PropagateLayoutsPass : plumb::impl::PropagateLayoutsBase<PropagateLayoutsPass> {

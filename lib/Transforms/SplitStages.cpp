@@ -56,8 +56,8 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
     pipeline.setStagesPerRank(1);
   }
 
-  /// Numbers the stages of computing ops and erases the markers, with a warning for those that delimit nothing.
-  /// Returns the number of stages.
+  /// Numbers the stages of computing ops and erases the markers, with a warning for those that delimit
+  /// nothing. Returns the number of stages.
   static int64_t cutAtMarkers(Block &body) {
     int64_t stage = 0;
     Operation *pending = nullptr; // a marker that still waits for an op behind it
@@ -67,10 +67,11 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
       if (auto marker = dyn_cast<PipeSplitOp>(op)) {
         markers.push_back(marker);
         if (pending)
-          emitWarning(marker.getLoc()) << describe(marker) << ": this marker repeats the one before it and is dropped";
+          emitWarning(marker.getLoc())
+              << describe(marker) << ": this marker repeats the one before it and is dropped";
         else if (!computed)
-          emitWarning(marker.getLoc()) << describe(marker)
-                                       << ": this marker stands before everything and is dropped";
+          emitWarning(marker.getLoc())
+              << describe(marker) << ": this marker stands before everything and is dropped";
         else
           pending = &op;
         continue;
@@ -83,7 +84,8 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
       setStage(&op, stage);
     }
     if (pending)
-      emitWarning(pending->getLoc()) << describe(pending) << ": this marker stands after everything and is dropped";
+      emitWarning(pending->getLoc()) << describe(pending)
+                                     << ": this marker stands after everything and is dropped";
     // What only names a value belongs where the value is made.
     for (Operation &op : body)
       if (isa<OutputOp, LossOp>(op))
@@ -99,15 +101,16 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
                                                   : (stages + ranks - 1) / ranks;
     if (stages < ranks || stages > ranks * perRank)
       return emitError(pipeline.getLoc())
-             << "the model has " << stages << " stages, the pipeline axis \"" << pipeline.getAxis() << "\" has "
-             << ranks << " ranks of " << perRank << " stages each; " << (stages < ranks ? "add split points" : "raise \"stages_per_rank\"")
-             << " or change the axis";
+             << "the model has " << stages << " stages, the pipeline axis \"" << pipeline.getAxis()
+             << "\" has " << ranks << " ranks of " << perRank << " stages each; "
+             << (stages < ranks ? "add split points" : "raise \"stages_per_rank\"") << " or change the axis";
     pipeline.setStagesPerRank(perRank);
     return success();
   }
 
-  /// Inputs, parameter loads and what is computed from loads and constants alone stand in every stage that reads
-  /// them, so that they are never sent. Readers come first in the walk: a clone makes its operands' readers known.
+  /// Inputs, parameter loads and what is computed from loads and constants alone stand in every stage that
+  /// reads them, so that they are never sent. Readers come first in the walk: a clone makes its operands'
+  /// readers known.
   static void placePortableOps(Block &body) {
     llvm::DenseSet<Operation *> portable;
     for (Operation &op : body)

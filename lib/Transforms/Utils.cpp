@@ -11,6 +11,11 @@ int64_t plumb::getPipelineSize(ModuleOp module) {
   return mesh && pipeline ? mesh.getAxisSize(pipeline.getAxis()) : 1;
 }
 
+int64_t plumb::getPipelineCoordinate(ModuleOp module, int64_t stage) {
+  auto pipeline = findOp<PipelineOp>(module);
+  return pipeline ? pipeline.coordinateOf(stage, getPipelineSize(module)) : 0;
+}
+
 int64_t plumb::getMicrobatches(ModuleOp module) {
   auto pipeline = findOp<PipelineOp>(module);
   return pipeline ? static_cast<int64_t>(pipeline.getMicrobatches()) : 1;

@@ -63,7 +63,7 @@ void UpdateVerifier::readGradients() {
         for (PartialAttr partial : layout.getPartial())
           if (partial.getAxis().getName() != kMicrobatchAxis)
             pending.axes.insert(partial.getAxis().getName().getValue());
-      if (state.getKind() == "gradient")
+      if (state.getOf())
         pending.coordinates.insert(coordinate);
     }
   }

@@ -9,8 +9,9 @@
 // CHECK: plumb.store @loss, %{{.*}} {plumb.phase = #plumb.phase<forward>, plumb.stage = 1 : i64}
 // CHECK: %[[G:.*]] = plumb.load @grad.w {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
 // CHECK: plumb.store @grad.w, %[[G]]
+// CHECK: %[[W:.*]] = plumb.load @grad.w
 // CHECK: %[[P:.*]] = plumb.load @w
-// CHECK: %[[N:.*]] = nn.sgd %[[P]], %[[G]] rate 1.000000e-01 {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
+// CHECK: %[[N:.*]] = nn.sgd %[[P]], %[[W]] rate 1.000000e-01 {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
 // CHECK: plumb.store @w, %[[N]]
 // CHECK: plumb.load @grad.w {plumb.phase = #plumb.phase<update>, plumb.stage = 1 : i64}
 plumb.optimizer "sgd" rate 0.1

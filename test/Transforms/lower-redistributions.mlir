@@ -34,6 +34,10 @@ plumb.stage @submod_pp_0 index 0 {
   // CHECK: ccl.slice %{{.*}} over ["tp"] {{.*}}: (tensor<2x4x4xf32>) -> tensor<4x4xf32>
   %4 = plumb.redistribute %x from <@mesh, [{}, {}]> to <@mesh, [{"tp"}, {}]> global tensor<8x4xf32> : (tensor<8x4xf32>) -> tensor<4x4xf32>
 
+  // Shards of one dim become shards of the other.
+  // CHECK: ccl.all_to_all %{{.*}} on @tp {{.*}}: (tensor<2x4x2xf32>) -> tensor<2x4x2xf32>
+  %6 = plumb.redistribute %a from <@mesh, [{"tp"}, {}]> to <@mesh, [{}, {"tp"}]> global tensor<8x4xf32> : (tensor<4x4xf32>) -> tensor<8x2xf32>
+
   // The copies of a parameter on several pipeline ranks join the sum over the batch axis.
   // CHECK: ccl.all_reduce %{{.*}} on @dp_copies_0_1
   %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<8x4xf32>

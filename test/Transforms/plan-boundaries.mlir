@@ -62,3 +62,34 @@ plumb.program @model {
   %h = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<4xf32>
   plumb.store @grad.w, %h {plumb.phase = #plumb.phase<update>} : tensor<4xf32>
 }
+
+// -----
+
+// A gradient that arises in other shards than its parameter's is accumulated in a state of its own; the update happens in
+// the parameter's layout.
+
+// CHECK: plumb.state @sum.w "accumulator" of "w" : tensor<4x8xf32> layout <@mesh, [{}, {"tp"}]>
+// CHECK: plumb.state @grad.w "gradient" of "w" : tensor<4x8xf32> layout <@mesh, [{}, {}]>
+// CHECK: plumb.accumulate @sum.w
+// CHECK: %[[S:.*]] = plumb.load @sum.w
+// CHECK: %[[R:.*]] = plumb.redistribute %[[S]] from <@mesh, [{}, {"tp"}]> to <@mesh, [{}, {}]>
+// CHECK: plumb.store @grad.w, %[[R]]
+// CHECK: %[[G:.*]] = plumb.load @grad.w
+// CHECK: nn.sgd %{{.*}}, %[[G]] {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {}]>]
+// CHECK-NOT: plumb.redistribute
+plumb.mesh @mesh ["tp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1
+plumb.parameter @w trainable : tensor<4x8xf32> layout <@mesh, [{}, {}]> owner 0 holders [0]
+plumb.state @grad.w "gradient" of "w" : tensor<4x8xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{}, {"tp"}]>]} : tensor<16x8xf32>
+  %y = plumb.input "y" index 1 {plumb.layouts = [#plumb.layout<@mesh, [{}, {}]>]} : tensor<16x4xf32>
+  %g = nn.einsum "ao,ai->oi"(%y, %x) : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  plumb.accumulate @grad.w, %g : tensor<4x8xf32>
+  %h = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+  plumb.store @grad.w, %h {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+  %w = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+  %p = plumb.load @w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+  %q = nn.sgd %p, %w rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  plumb.store @w, %q {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
+}

@@ -1,9 +1,9 @@
 //===- Artefacts.cpp - The files that a compilation leaves -------------------===//
 
 #include "Artefacts.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "plumb/Target/PlanFile.h"
 #include "plumb/Target/Program.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
 #include <cstdio>
 #include <filesystem>
@@ -52,6 +52,31 @@ static std::optional<std::string> readFile(const std::string &path, Diagnostics 
   return std::nullopt;
 }
 
+/// The artefacts that are text, with the files they go to.
+static LogicalResult emitText(const std::string &artefact, mlir::ModuleOp module, llvm::raw_ostream &os) {
+  if (artefact == "plan")
+    return emitPlanFile(module, os);
+  if (artefact == "program")
+    return emitProgram(module, os);
+  module.print(os);
+  os << "\n";
+  return success();
+}
+
+bool plumb::printArtefact(mlir::ModuleOp module, const Emission &emission, Diagnostics &diagnostics) {
+  if (emission.size() != 1 || emission.contains("kernels")) {
+    diagnostics.error(
+        Place{"-"}, "standard output takes one text: give --emit plan, program or mlir, or an output folder");
+    return false;
+  }
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (failed(emitText(*emission.begin(), module, stream)))
+    return false;
+  llvm::outs() << text;
+  return true;
+}
+
 bool plumb::writeArtefacts(mlir::ModuleOp module, const std::string &folder, const Emission &emission,
                            Diagnostics &diagnostics) {
   std::error_code error;
@@ -60,22 +85,15 @@ bool plumb::writeArtefacts(mlir::ModuleOp module, const std::string &folder, con
     diagnostics.error(Place{folder}, "cannot be made: " + error.message());
     return false;
   }
-  auto write = [&](const char *name, auto emit) {
+  const std::pair<std::string, std::string> files[] = {
+      {"plan", "plan.json"}, {"program", "program.cpp"}, {"mlir", "plan.mlir"}};
+  for (const auto &[artefact, name] : files) {
     std::string text;
     llvm::raw_string_ostream stream(text);
-    return succeeded(emit(stream)) && writeFile(folder + "/" + name, text, diagnostics);
-  };
-  if (emission.contains("plan") && !write("plan.json", [&](llvm::raw_ostream &os) { return emitPlanFile(module, os); }))
-    return false;
-  if (emission.contains("program") &&
-      !write("program.cpp", [&](llvm::raw_ostream &os) { return emitProgram(module, os); }))
-    return false;
-  if (emission.contains("mlir") && !write("plan.mlir", [&](llvm::raw_ostream &os) {
-        module.print(os);
-        os << "\n";
-        return success();
-      }))
-    return false;
+    if (emission.contains(artefact) &&
+        (failed(emitText(artefact, module, stream)) || !writeFile(folder + "/" + name, text, diagnostics)))
+      return false;
+  }
   if (!emission.contains("kernels"))
     return true;
   std::filesystem::create_directories(folder + "/kernels", error);

@@ -17,6 +17,9 @@ using Emission = std::set<std::string>;
 bool writeArtefacts(mlir::ModuleOp module, const std::string &folder, const Emission &emission,
                     Diagnostics &diagnostics);
 
+/// Prints the one artefact that `emission` names, which must be text, on standard output.
+bool printArtefact(mlir::ModuleOp module, const Emission &emission, Diagnostics &diagnostics);
+
 /// The objects of a compiled module's kernels, each once, in the order of first use.
 std::vector<std::string> kernelObjects(mlir::ModuleOp module);
 

@@ -50,7 +50,8 @@ bool plumb::compareRuns(const std::string &result, const std::string &reference,
   size_t width = 0;
   for (const auto &[name, tensor] : expected.tensors())
     width = std::max(width, name.size());
-  os << std::left << std::setw(static_cast<int>(width)) << "tensor" << "  largest difference    largest value\n";
+  os << std::left << std::setw(static_cast<int>(width)) << "tensor"
+     << "  largest difference    largest value\n";
   for (const auto &[name, tensor] : expected.tensors()) {
     const TensorView *other = actual.find(name);
     os << std::left << std::setw(static_cast<int>(width)) << name << "  ";
@@ -70,11 +71,11 @@ bool plumb::compareRuns(const std::string &result, const std::string &reference,
       magnitude = std::max(magnitude, std::abs(b[index]));
     }
     bool good = finite && difference <= kTolerance * std::max(1.0, magnitude);
-    os << std::scientific << std::setprecision(2) << std::right << std::setw(18) << difference << std::setw(17)
-       << magnitude << (good ? "" : "  DIFFERS") << "\n";
+    os << std::scientific << std::setprecision(2) << std::right << std::setw(18) << difference
+       << std::setw(17) << magnitude << (good ? "" : "  DIFFERS") << "\n";
     equal &= good;
   }
-  os << (equal ? "equal" : "different") << ": " << expected.tensors().size() << " tensors, tolerance " << std::defaultfloat
-     << kTolerance << " of max(1, largest value)\n";
+  os << (equal ? "equal" : "different") << ": " << expected.tensors().size() << " tensors, tolerance "
+     << std::defaultfloat << kTolerance << " of max(1, largest value)\n";
   return equal;
 }

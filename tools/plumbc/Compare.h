@@ -10,8 +10,9 @@ namespace plumb {
 /// The tolerance of `run --check`: max|a - b| <= kTolerance * max(1, max|b|).
 inline constexpr double kTolerance = 2e-4;
 
-/// Compares every tensor of `reference` with the same in `result`, printing a line per tensor with the largest
-/// difference. Answers whether all are there and within the tolerance. Unreadable files throw plumb::Failure.
+/// Compares every tensor of `reference` with the same in `result`, printing a line per tensor with the
+/// largest difference. Answers whether all are there and within the tolerance. Unreadable files throw
+/// plumb::Failure.
 bool compareRuns(const std::string &result, const std::string &reference, std::ostream &os);
 
 } // namespace plumb

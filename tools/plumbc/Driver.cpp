@@ -20,7 +20,8 @@ Driver::Driver() {
   registerDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
-  context->getDiagEngine().registerHandler([this](mlir::Diagnostic &diagnostic) { return collect(diagnostic); });
+  context->getDiagEngine().registerHandler(
+      [this](mlir::Diagnostic &diagnostic) { return collect(diagnostic); });
 }
 
 Driver::~Driver() = default;
@@ -41,12 +42,16 @@ bool Driver::loadModel(const std::string &path) {
     return model != nullptr;
   }
   size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && (text.substr(first, 2) == "//" || std::isalpha(text[first]) || text[first] == '#' || text[first] == '"')) {
+  bool isText = text.find('\0') == std::string_view::npos && first != std::string_view::npos;
+  if (isText && (text.substr(first, 2) == "//" || std::isalpha(text[first]) || text[first] == '#' ||
+                 text[first] == '"')) {
     modelText = text;
+    this->path = path;
     return true;
   }
-  reported.error(Place{path}, "this is neither a torch.export archive (.pt2) nor MLIR text; save the model with "
-                              "torch.export.save");
+  reported.error(Place{path},
+                 "this is neither a torch.export archive (.pt2) nor MLIR text; save the model with "
+                 "torch.export.save");
   return false;
 }
 
@@ -74,7 +79,7 @@ OwningOpRef<mlir::ModuleOp> Driver::import() {
   if (model)
     module = importModel(*model, *context, reported);
   else
-    module = parseSourceString<mlir::ModuleOp>(modelText, ParserConfig(context.get()), name + ".mlir");
+    module = parseSourceString<mlir::ModuleOp>(modelText, ParserConfig(context.get()), path);
   if (module && plan)
     importPlan(*plan, *module);
   return module;

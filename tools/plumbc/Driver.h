@@ -1,7 +1,7 @@
 //===- Driver.h - From files to a compiled module ---------------*- C++ -*-===//
 //
-// What the subcommands share: reading model and plan, running the chain of passes, and printing what went wrong with
-// the line that it is about.
+// What the subcommands share: reading model and plan, running the chain of passes, and printing what went
+// wrong with the line that it is about.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PLUMB_TOOLS_PLUMBC_DRIVER_H
@@ -62,6 +62,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   std::unique_ptr<pt2::Pt2Archive> model;
   std::string modelText; ///< A model that is MLIR text.
+  std::string path;      ///< Where the text comes from.
   std::string name;
   std::optional<spec::PlanSpec> plan;
   Diagnostics reported;

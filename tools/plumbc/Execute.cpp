@@ -18,14 +18,18 @@ using namespace mlir;
 using namespace plumb;
 
 TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "plumb-XXXXXX").string();
-  path = mkdtemp(pattern.data()) ? pattern : std::string(".");
+  std::error_code error;
+  std::string parent = std::filesystem::temp_directory_path(error).string(),
+              pattern = parent + "/plumb-XXXXXX";
+  if (error || !mkdtemp(pattern.data()))
+    throw Failure("no folder can be made for temporary files in \"" + parent +
+                  "\"; set TMPDIR to one that can be written");
+  path = pattern;
 }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
-  if (path != ".")
-    std::filesystem::remove_all(path, ignored);
+  std::filesystem::remove_all(path, ignored);
 }
 
 //===----------------------------------------------------------------------===//
@@ -73,8 +77,8 @@ bool plumb::writeWeights(const pt2::Pt2Archive &archive, const std::string &path
       continue;
     const char *type = safetensorsType(weight.meta.dtype);
     if (!type) {
-      diagnostics.error(Place{archive.name()}, "weight " + weight.fqn + " has the type " + pt2::name(weight.meta.dtype) +
-                                                   ", which is not supported");
+      diagnostics.error(Place{archive.name()}, "weight " + weight.fqn + " has the type " +
+                                                   pt2::name(weight.meta.dtype) + ", which is not supported");
       return false;
     }
     entries.push_back({weight.fqn, type, shapeOf(weight.meta)});
@@ -107,8 +111,8 @@ bool plumb::writeInputs(const pt2::Pt2Archive &archive, const std::string &path,
     const pt2::TensorMeta &meta = program.graph.tensors.at(tensor->name);
     const char *type = safetensorsType(meta.dtype);
     if (meta.dtype != pt2::DType::F32 && meta.dtype != pt2::DType::I64 && meta.dtype != pt2::DType::I32) {
-      diagnostics.error(Place{archive.name()}, "input " + input.name + " has the type " + pt2::name(meta.dtype) +
-                                                   "; give its values with --inputs");
+      diagnostics.error(Place{archive.name()}, "input " + input.name + " has the type " +
+                                                   pt2::name(meta.dtype) + "; give its values with --inputs");
       return false;
     }
     entries.push_back({"input." + std::to_string(entries.size()), type, shapeOf(meta)});
@@ -164,8 +168,8 @@ int plumb::runCommand(const std::vector<std::string> &command, bool quiet) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kInternalError);
 }
 
-/// The folder above the tool's own: headers lie in `include`, the runtime in `lib` of an installation; a build tree
-/// keeps its headers in the source.
+/// The folder above the tool's own: headers lie in `include`, the runtime in `lib` of an installation; a
+/// build tree keeps its headers in the source.
 static std::string runtimeLibrary() {
   static int anchor;
   std::filesystem::path tool = llvm::sys::fs::getMainExecutable("plumbc", &anchor);
@@ -180,15 +184,17 @@ bool plumb::buildProgram(mlir::ModuleOp module, const TemporaryFolder &folder, c
     return false;
   const char *compiler = std::getenv("CXX");
   std::string include = PLUMB_INCLUDE_DIR;
-  std::vector<std::string> command = {compiler && *compiler ? compiler : "c++", "-std=c++20", "-O1", "-I" + include,
-                                      "-I" + include + "/plumb/Runtime/Host", source};
+  std::vector<std::string> command = {
+      compiler && *compiler ? compiler : "c++", "-std=c++20", "-O1", "-I" + include,
+      "-I" + include + "/plumb/Runtime/Host",   source};
   for (const std::string &object : kernelObjects(module))
     command.push_back(object);
   command.insert(command.end(), {runtimeLibrary(), "-pthread", "-o", folder.file(name)});
   int code = runCommand(command);
   if (code == 0)
     return true;
-  diagnostics.error(Place{}, "the C++ compiler \"" + command[0] + "\" " +
-                                 (code == 127 ? "cannot be run; set CXX to one" : "rejected the generated program"));
+  diagnostics.error(Place{},
+                    "the C++ compiler \"" + command[0] + "\" " +
+                        (code == 127 ? "cannot be run; set CXX to one" : "rejected the generated program"));
   return false;
 }

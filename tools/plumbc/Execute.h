@@ -29,7 +29,8 @@ bool writeInputs(const pt2::Pt2Archive &archive, const std::string &path, Diagno
 bool buildProgram(mlir::ModuleOp module, const TemporaryFolder &folder, const std::string &name,
                   Diagnostics &diagnostics);
 
-/// Runs a command to its end; its output is this process's. Answers the exit code, or 70 when it died of a signal.
+/// Runs a command to its end; its output is this process's. Answers the exit code, or 70 when it died of a
+/// signal.
 int runCommand(const std::vector<std::string> &command, bool quiet = false);
 
 } // namespace plumb

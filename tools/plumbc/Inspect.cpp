@@ -19,8 +19,10 @@ static std::string typeText(Type type) {
   return text;
 }
 
-static void printParameter(ParameterOp parameter, StringRef name, bool used, unsigned indent, llvm::raw_ostream &os) {
-  os.indent(indent) << name << " : " << typeText(parameter.getType()) << (parameter.getTrainable() ? "" : ", frozen");
+static void printParameter(ParameterOp parameter, StringRef name, bool used, unsigned indent,
+                           llvm::raw_ostream &os) {
+  os.indent(indent) << name << " : " << typeText(parameter.getType())
+                    << (parameter.getTrainable() ? "" : ", frozen");
   if (name != parameter.getSymName().rsplit('.').second && name != parameter.getSymName())
     os << ", is " << parameter.getSymName();
   if (ArrayAttr aliases = parameter.getAliasesAttr())
@@ -36,8 +38,9 @@ static void printModules(mlir::ModuleOp module, ProgramOp program, llvm::raw_ost
       loaded.insert(load.getSymbol());
   auto printOwned = [&](StringRef owner, unsigned indent) {
     for (ParameterOp parameter : module.getOps<ParameterOp>()) {
-      auto [prefix, leaf] = parameter.getSymName().contains('.') ? parameter.getSymName().rsplit('.')
-                                                                 : std::pair<StringRef, StringRef>("", parameter.getSymName());
+      auto [prefix, leaf] = parameter.getSymName().contains('.')
+                                ? parameter.getSymName().rsplit('.')
+                                : std::pair<StringRef, StringRef>("", parameter.getSymName());
       if (prefix == owner)
         printParameter(parameter, leaf, loaded.contains(parameter.getSymName()), indent, os);
     }
@@ -64,8 +67,8 @@ void plumb::inspect(mlir::ModuleOp module, llvm::raw_ostream &os) {
        << typeText(input.getResult().getType()) << (input->use_empty() ? ", unused" : "") << "\n";
   os << "outputs\n";
   for (OutputOp output : program.getBody().getOps<OutputOp>())
-    os << "  " << static_cast<int64_t>(output.getIndex()) << (output.getName().empty() ? "" : " ") << output.getName()
-       << " : " << typeText(output.getValue().getType()) << "\n";
+    os << "  " << static_cast<int64_t>(output.getIndex()) << (output.getName().empty() ? "" : " ")
+       << output.getName() << " : " << typeText(output.getValue().getType()) << "\n";
   os << "split points\n";
   unsigned markers = 0, ops = 0, dead = 0;
   for (Operation &op : *program.getBody().begin()) {
@@ -78,5 +81,6 @@ void plumb::inspect(mlir::ModuleOp module, llvm::raw_ostream &os) {
   }
   if (!markers)
     os << "  none\n";
-  os << "operations: " << ops << (dead ? ", of which " + std::to_string(dead) + " reach no output" : "") << "\n";
+  os << "operations: " << ops << (dead ? ", of which " + std::to_string(dead) + " reach no output" : "")
+     << "\n";
 }

@@ -53,6 +53,7 @@ struct Pipeline {
   Located<std::string> schedule{"1f1b"};
   Located<int64_t> microbatches{1};
   std::optional<Located<int64_t>> stagesPerRank;
+  std::optional<Located<std::string>> placement; ///< `loop` or `v`; that of the schedule if not given.
   std::vector<SplitPoint> split;
 };
 

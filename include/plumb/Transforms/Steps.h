@@ -13,6 +13,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Transforms/Utils.h"
 #include "plumb/Schedule/Schedule.h"
 #include <compare>
 
@@ -70,7 +71,7 @@ struct Pipeline {
   /// Reports an error if stages are missing or numbered twice, or the mesh or the pipeline is not declared.
   static mlir::FailureOr<Pipeline> read(mlir::ModuleOp module);
 
-  int64_t coordinateOf(int64_t stage) const { return stage % coordinates; }
+  int64_t coordinateOf(int64_t stage) const { return getPipelineCoordinate(module, stage); }
   llvm::SmallVector<int64_t> stagesOf(int64_t coordinate) const;
   /// Whether a transfer of a stage stays on its coordinate.
   bool isHandover(int64_t stage, const Part &part) const {

@@ -18,8 +18,8 @@ OpT findOp(mlir::ModuleOp module) {
 /// Number of ranks along the pipeline axis; 1 without one.
 int64_t getPipelineSize(mlir::ModuleOp module);
 
-/// The pipeline coordinate on which a stage lives under the placement `loop`.
-inline int64_t pipelineCoordinate(int64_t stage, int64_t pipelineSize) { return stage % pipelineSize; }
+/// The pipeline coordinate on which a stage lives.
+int64_t getPipelineCoordinate(mlir::ModuleOp module, int64_t stage);
 
 /// Number of microbatches of a step.
 int64_t getMicrobatches(mlir::ModuleOp module);
@@ -27,11 +27,12 @@ int64_t getMicrobatches(mlir::ModuleOp module);
 /// Size of a mesh axis, of a factor of one, or of `microbatch`.
 int64_t getAxisSize(mlir::ModuleOp module, AxisRefAttr axis);
 
-/// The type of one rank's shard (of one microbatch) of a tensor. Sizes divide: `propagate-layouts` has checked it.
+/// The type of one rank's shard (of one microbatch) of a tensor. Sizes divide: `propagate-layouts` has
+/// checked it.
 mlir::RankedTensorType getLocalType(mlir::ModuleOp module, mlir::RankedTensorType global, LayoutAttr layout);
 
-/// While it lives, gives ops inserted by `builder` the provenance of another op: module, source and stage, and the
-/// given phase.
+/// While it lives, gives ops inserted by `builder` the provenance of another op: module, source and stage,
+/// and the given phase.
 class ProvenanceScope : public mlir::OpBuilder::Listener {
 public:
   ProvenanceScope(mlir::OpBuilder &builder, mlir::Operation *origin, Phase phase);
@@ -46,7 +47,8 @@ private:
   Phase phase;
 };
 
-/// Whether a module path lies in the subtree of `module`, whatever the number of the call ("h.0@1" is in "h").
+/// Whether a module path lies in the subtree of `module`, whatever the number of the call ("h.0@1" is in
+/// "h").
 bool isInModule(llvm::StringRef path, llvm::StringRef module);
 
 } // namespace plumb

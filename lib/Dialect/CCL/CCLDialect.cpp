@@ -1,7 +1,7 @@
 //===- CCLDialect.cpp - Verifiers of the ccl operations ---------------------===//
 
-#include "plumb/Dialect/CCL/CCL.h"
 #include "mlir/IR/OpImplementation.h"
+#include "plumb/Dialect/CCL/CCL.h"
 
 using namespace mlir;
 using namespace plumb::ccl;
@@ -18,7 +18,8 @@ void CCLDialect::initialize() {
       >();
 }
 
-static LogicalResult verifyCommunicator(Operation *user, FlatSymbolRefAttr symbol, SymbolTableCollection &symbols) {
+static LogicalResult verifyCommunicator(Operation *user, FlatSymbolRefAttr symbol,
+                                        SymbolTableCollection &symbols) {
   if (!symbols.lookupNearestSymbolFrom<CommunicatorOp>(user, symbol))
     return user->emitOpError("names the communicator ") << symbol << ", which is not defined";
   return success();
@@ -46,7 +47,8 @@ LogicalResult RecvOp::verifySymbolUses(SymbolTableCollection &symbols) {
 /// Checks that `whole` is `block` with a leading dim of the members.
 static LogicalResult verifyBlocks(Operation *op, Type whole, Type block) {
   auto wholeType = cast<RankedTensorType>(whole), blockType = cast<RankedTensorType>(block);
-  if (wholeType.getRank() != blockType.getRank() + 1 || wholeType.getShape().drop_front() != blockType.getShape() ||
+  if (wholeType.getRank() != blockType.getRank() + 1 ||
+      wholeType.getShape().drop_front() != blockType.getShape() ||
       wholeType.getElementType() != blockType.getElementType())
     return op->emitOpError() << wholeType << " is not a row of blocks " << blockType;
   return success();
@@ -57,8 +59,12 @@ LogicalResult AllReduceOp::verify() {
     return emitOpError("changes ") << getInput().getType() << " to " << getResult().getType();
   return success();
 }
-LogicalResult AllGatherOp::verify() { return verifyBlocks(*this, getResult().getType(), getInput().getType()); }
-LogicalResult ReduceScatterOp::verify() { return verifyBlocks(*this, getInput().getType(), getResult().getType()); }
+LogicalResult AllGatherOp::verify() {
+  return verifyBlocks(*this, getResult().getType(), getInput().getType());
+}
+LogicalResult ReduceScatterOp::verify() {
+  return verifyBlocks(*this, getInput().getType(), getResult().getType());
+}
 LogicalResult AllToAllOp::verify() {
   if (getInput().getType() != getResult().getType())
     return emitOpError("changes ") << getInput().getType() << " to " << getResult().getType();

@@ -1,7 +1,7 @@
 //===- PlumbAttributes.cpp - Axes and layouts ------------------------------===//
 
-#include "plumb/Dialect/Plumb/Plumb.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "plumb/Dialect/Plumb/Plumb.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -120,7 +120,8 @@ void LayoutAttr::print(AsmPrinter &printer) const {
   printer << "]";
   if (!getPartial().empty()) {
     printer << ", partial = {";
-    llvm::interleaveComma(getPartial(), printer.getStream(), [&](PartialAttr entry) { entry.print(printer); });
+    llvm::interleaveComma(getPartial(), printer.getStream(),
+                          [&](PartialAttr entry) { entry.print(printer); });
     printer << "}";
   }
   printer << ">";

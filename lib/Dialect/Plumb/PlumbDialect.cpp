@@ -105,7 +105,8 @@ static LogicalResult verifyLayout(Operation *op, LayoutAttr layout, RankedTensor
 static LogicalResult verifyLayouts(Operation *op, Attribute value) {
   auto layouts = llvm::dyn_cast<ArrayAttr>(value);
   if (!layouts || layouts.size() != op->getNumResults())
-    return op->emitOpError("'plumb.layouts' needs one layout for each of the ") << op->getNumResults() << " results";
+    return op->emitOpError("'plumb.layouts' needs one layout for each of the ")
+           << op->getNumResults() << " results";
   for (auto [attribute, result] : llvm::zip(layouts, op->getResults())) {
     auto layout = llvm::dyn_cast<LayoutAttr>(attribute);
     auto type = llvm::dyn_cast<RankedTensorType>(result.getType());

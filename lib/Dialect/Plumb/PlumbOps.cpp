@@ -1,7 +1,7 @@
 //===- PlumbOps.cpp - Parsers and verifiers of the plumb operations --------===//
 
-#include "plumb/Dialect/Plumb/Plumb.h"
 #include "mlir/IR/OpImplementation.h"
+#include "plumb/Dialect/Plumb/Plumb.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -55,9 +55,8 @@ static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI64A
 
 static void printMeshAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes, DenseI64ArrayAttr sizes) {
   printer << "[";
-  llvm::interleaveComma(llvm::zip(axes, sizes.asArrayRef()), printer, [&](auto entry) {
-    printer << std::get<0>(entry) << " = " << std::get<1>(entry);
-  });
+  llvm::interleaveComma(llvm::zip(axes, sizes.asArrayRef()), printer,
+                        [&](auto entry) { printer << std::get<0>(entry) << " = " << std::get<1>(entry); });
   printer << "]";
 }
 
@@ -100,7 +99,14 @@ LogicalResult PipelineOp::verify() {
     return emitOpError("needs at least one microbatch");
   if (getStagesPerRank() && static_cast<int64_t>(*getStagesPerRank()) < 1)
     return emitOpError("needs at least one stage per rank");
+  if (auto placement = getPlacement(); placement && *placement != "loop" && *placement != "v")
+    return emitOpError("has the unknown placement \"") << *placement << "\"; it is \"loop\" or \"v\"";
   return success();
+}
+
+int64_t PipelineOp::coordinateOf(int64_t stage, int64_t ranks) {
+  int64_t round = stage / ranks, position = stage % ranks;
+  return getPlacement() == "v" && round % 2 ? ranks - 1 - position : position;
 }
 
 //===----------------------------------------------------------------------===//
@@ -123,9 +129,11 @@ static LogicalResult verifyStateUse(Operation *user, FlatSymbolRefAttr symbol, T
   Operation *target = symbols.lookupNearestSymbolFrom(user, symbol);
   if (!llvm::isa_and_nonnull<ParameterOp, StateOp>(target))
     return user->emitOpError("names ") << symbol << ", which is no parameter or state";
-  // Local types differ from the declared global one as soon as a layout shards; rank and element type never do.
-  auto declared = llvm::cast<RankedTensorType>(
-      llvm::isa<ParameterOp>(target) ? llvm::cast<ParameterOp>(target).getType() : llvm::cast<StateOp>(target).getType());
+  // Local types differ from the declared global one as soon as a layout shards; rank and element type never
+  // do.
+  auto declared =
+      llvm::cast<RankedTensorType>(llvm::isa<ParameterOp>(target) ? llvm::cast<ParameterOp>(target).getType()
+                                                                  : llvm::cast<StateOp>(target).getType());
   auto used = llvm::cast<RankedTensorType>(type);
   if (declared.getRank() != used.getRank() || declared.getElementType() != used.getElementType())
     return user->emitOpError("uses ") << symbol << " as " << used << ", it is declared as " << declared;
@@ -170,7 +178,8 @@ LogicalResult RedistributeOp::verify() {
 
 LogicalResult LaunchOp::verify() {
   if (getInplace().size() != getNumResults())
-    return emitOpError("has ") << getNumResults() << " results and " << getInplace().size() << " entries in 'inplace'";
+    return emitOpError("has ") << getNumResults() << " results and " << getInplace().size()
+                               << " entries in 'inplace'";
   for (auto [result, operand] : llvm::zip(getOutputs(), getInplace())) {
     if (operand < -1 || operand >= static_cast<int64_t>(getOperands().size()))
       return emitOpError("overwrites operand ") << operand << ", which it does not have";

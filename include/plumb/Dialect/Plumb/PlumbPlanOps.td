@@ -33,15 +33,20 @@ def Plumb_PipelineOp : Plumb_Op<"pipeline"> {
     ```mlir
     plumb.pipeline axis "pp" schedule "1f1b" microbatches 4 stages_per_rank 1
     ```
-    Without `stages_per_rank` it is ceil(stages / size of the axis).
+    Without `stages_per_rank` it is ceil(stages / size of the axis). `placement` says which rank runs which stage:
+    `"loop"`, the default, deals stages out round after round; `"v"` turns back at the last rank.
   }];
   let arguments = (ins StrAttr:$axis, StrAttr:$schedule, I64Attr:$microbatches,
-                       OptionalAttr<I64Attr>:$stages_per_rank);
+                       OptionalAttr<I64Attr>:$stages_per_rank, OptionalAttr<StrAttr>:$placement);
   let assemblyFormat = [{
     `axis` $axis `schedule` $schedule `microbatches` custom<Integer>($microbatches)
-    (`stages_per_rank` custom<Integer>($stages_per_rank)^)? attr-dict
+    (`stages_per_rank` custom<Integer>($stages_per_rank)^)? (`placement` $placement^)? attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The pipeline coordinate on which a stage lives, of `ranks`.
+    int64_t coordinateOf(int64_t stage, int64_t ranks);
+  }];
 }
 
 def Plumb_SplitRuleOp : Plumb_Op<"split_rule"> {

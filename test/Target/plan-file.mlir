@@ -1,0 +1,34 @@
+// RUN: plumb-opt --form-kernels --schedule --assign-streams --plan-memory --verify-plan --emit-plan-file %S/../Transforms/verify-plan.mlir -o /dev/null | FileCheck %s
+
+// CHECK: "format": "plumb-plan",
+// CHECK-NEXT: "version": 1,
+// CHECK-NEXT: "model": "two_stage",
+// CHECK: "name": "pp",
+// CHECK: "ranks": [
+// CHECK: "schedule": "1f1b",
+// CHECK: "communicators": [
+// CHECK: "name": "tp",
+// CHECK: "stages": [
+// CHECK: "name": "submod_pp_0",
+// CHECK: "parameters": [
+// CHECK-NEXT: "up.weight",
+// CHECK: "sends": [
+// CHECK: "communicator": "forward_0_1",
+// CHECK-NEXT: "type": "tensor<4x6xf32>"
+// CHECK: "name": "head.weight",
+// CHECK-NEXT: "aliases": [
+// CHECK-NEXT: "tied.weight"
+// CHECK: "owner": 1,
+// CHECK: "memory": [
+// CHECK: "arena": {{[0-9]+}},
+// CHECK: "buffers": [
+// CHECK: "made_by": "module up, model.py:10",
+// CHECK-NEXT: "part": "forward",
+// CHECK-NEXT: "offset": 1152,
+// CHECK-NEXT: "bytes": 64,
+// CHECK-NEXT: "slots": 2,
+// CHECK: "actions": [
+// CHECK: "0F0",
+// CHECK: "certificate": {
+// CHECK-NEXT: "proved": [
+// CHECK-NEXT: "actions",

@@ -1,0 +1,67 @@
+// RUN: plumb-opt --split-input-file --verify-diagnostics --schedule %s
+
+plumb.mesh @mesh ["pp" = 1]
+// expected-error@+1 {{there is no schedule "1b1f"; there are gpipe, 1f1b, eager-1f1b,}}
+plumb.pipeline axis "pp" schedule "1b1f" microbatches 2
+plumb.stage @submod_pp_0 index 0 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+// expected-error@+1 {{schedule zb-v: }}
+plumb.pipeline axis "pp" schedule "zb-v" microbatches 2
+plumb.stage @submod_pp_0 index 0 {
+  %x = plumb.input "x" index 0 {plumb.phase = #plumb.phase<backward_input>} : tensor<4xf32>
+}
+plumb.stage @submod_pp_1 index 1 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+ccl.communicator @forward_0_1 axes [] pipeline [0, 1]
+plumb.stage @submod_pp_0 index 0 {
+  %x = plumb.input "x" index 0 : tensor<4xf32>
+  // expected-error@+1 {{module fc, m.py:3: 'ccl.send' is in the phase update; a stage sends in its forward and backward_input phases only}}
+  ccl.send %x to 1 on @forward_0_1 {plumb.phase = #plumb.phase<update>, plumb.module = "fc", plumb.source = "m.py:3"} : tensor<4xf32>
+}
+plumb.stage @submod_pp_1 index 1 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+ccl.communicator @forward_1_0 axes [] pipeline [1, 0]
+plumb.stage @submod_pp_0 index 0 {
+}
+plumb.stage @submod_pp_1 index 1 {
+  %x = plumb.input "x" index 0 : tensor<4xf32>
+  // expected-error@+1 {{'ccl.send' sends from stage 1 to stage 0; values go to later stages}}
+  ccl.send %x to 0 on @forward_1_0 : tensor<4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+ccl.communicator @forward_0_1 axes [] pipeline [0, 1]
+plumb.stage @submod_pp_0 index 0 {
+  %x = plumb.input "x" index 0 : tensor<4xf32>
+  // expected-error@+1 {{'ccl.send' sends to stage 7; the stages are 0 to 1}}
+  ccl.send %x to 7 on @forward_0_1 : tensor<4xf32>
+}
+plumb.stage @submod_pp_1 index 1 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 1]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+plumb.stage @submod_pp_0 index 0 {
+}
+// expected-error@+1 {{stages are to be numbered 0 to 1, each number once; this is 0}}
+plumb.stage @submod_pp_1 index 0 {
+}

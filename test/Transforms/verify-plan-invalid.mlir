@@ -1,0 +1,59 @@
+// Each line breaks the plan of verify-plan.mlir in one way.
+// RUN: plumb-opt --form-kernels --schedule --assign-streams --plan-memory %S/verify-plan.mlir -o %t
+
+// An action is missing; a send comes before what it sends.
+// RUN: sed 's/0B3"/0I3"/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ACTION
+// ACTION: error: {{.*}}0W3
+// RUN: sed 's/0F0,0SEND_F0,/0SEND_F0,0F0,/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=EARLY
+// EARLY: error: {{.*}}SEND_F0
+
+// The ends of a channel disagree.
+// RUN: sed 's/ccl.recv from 0 on @forward_0_1/ccl.recv from 0 on @backward_1_0/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=CHANNEL
+// CHANNEL: module down, model.py:12: 'ccl.send' of stage 0 is message 0 of send_forward_to_1, on @forward_0_1; its counterpart is on @backward_1_0
+// RUN: sed 's/@forward_0_1 axes \[\]/@forward_0_1 axes ["tp"]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=MEMBERS
+// MEMBERS: joins the pipeline coordinates 0 and 1, but @forward_0_1 is not a communicator of just these
+
+// A wait is missing: the reader for the receive, the send for the maker, the maker for the send, the receive for the
+// readers.
+// RUN: sed 's/forward = array<i64: 8, 0>, recv_forward_from_0 = array<i64: 12, 0>/recv_forward_from_0 = array<i64: 12, 0>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=READER
+// READER: module head, model.py:20: 'plumb.launch' (step 1, stage 1, microbatch 0, forward) reads memory of 'ccl.recv' of module head, model.py:20 (step 1, stage 1, microbatch 0, recv_forward_from_0) that another stream may still be using; an event wait is missing
+// RUN: sed 's/send_forward_to_1 = array<i64: 0, 1>/send_forward_to_1 = array<i64>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=SEND
+// SEND: 'ccl.send' (step 1, stage 0, microbatch 0, send_forward_to_1) reads memory of 'ccl.all_reduce' {{.*}} an event wait is missing
+// RUN: sed 's/backward_input = array<i64: 2, 2>, forward = array<i64: 4, 1>/backward_input = array<i64: 2, 2>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=MAKER
+// MAKER: 'plumb.launch' (step 1, stage 0, microbatch 2, forward) overwrites memory of {{.*}} that another stream may still be using
+// RUN: sed 's/recv_forward_from_0 = array<i64: 12, 0>/recv_forward_from_0 = array<i64>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=RECEIVE
+// RECEIVE: 'ccl.recv' (step 1, stage 1, microbatch 2, recv_forward_from_0) overwrites memory of {{.*}} that another stream may still be using
+
+// Two values share memory: a slot too few, an offset that is taken, a result over its operand.
+// RUN: sed 's/forward_backward_input_backward_weight", stride = 64 : i64, table = array<i64: 0, 1, 0, 1>/x", stride = 64 : i64, table = array<i64: 0, 0, 0, 0>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=SLOT
+// SLOT: module down, model.py:12: 'plumb.launch' (step 1, stage 0, microbatch 0, backward_input) reads memory that 'plumb.launch' of module up, model.py:10 (step 1, stage 0, microbatch 1, forward) has overwritten
+// RUN: sed 's/plumb.offset = array<i64: 1152>/plumb.offset = array<i64: 640>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OVERLAP
+// OVERLAP: 'plumb.launch' (step 1, stage 0, microbatch 0, forward) still reads memory that 'plumb.launch' {{.*}} has overwritten
+// RUN: sed 's/plumb.offset = array<i64: 320, 1152>/plumb.offset = array<i64: 320, 320>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=RESULTS
+// RESULTS: makes a result in memory that 'plumb.launch'
+
+// The arena is too small, or too little of it is cleared.
+// RUN: sed 's/plumb.arena = array<i64: [0-9]*/plumb.arena = array<i64: 1280/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARENA
+// ARENA: overwrites memory outside the arena of 1280 bytes
+// RUN: sed 's/plumb.cleared = array<i64: 320/plumb.cleared = array<i64: 128/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=CLEAR
+// CLEAR: 'plumb.load' (step 1, stage 0, microbatch 0, backward_weight) loads memory that nothing has written
+
+// A store without a copy whose value lies elsewhere; an in-place result that does not.
+// RUN: sed 's/\(%17 = .*\)plumb.offset = array<i64: 320>/\1plumb.offset = array<i64: 384>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PLACE
+// PLACE: result 0 does not lie where operand 0 does, which it is to overwrite
+
+// The attributes are missing or make no sense.
+// RUN: not plumb-opt --verify-plan %S/verify-plan.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
+// NOTHING: error: there is no plumb.schedule; run the pass schedule first
+// RUN: sed 's/table = array<i64: 0, 1, 0, 1>/table = array<i64: 0, 9, 0, 1>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=TABLE
+// TABLE: has a slot class {{.*}}, which needs a name, a non-negative stride, and a table of 4 slots below that number
+// RUN: sed 's/plumb.stream = 1/plumb.stream = 5/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=STREAM
+// STREAM: is on stream 5; transfers between ranks have a stream of 1 to 2
+
+// The gradient is partial over an axis, and nothing sums it. Or it is whole, and something does.
+// RUN: sed 's/%10 = plumb.launch \(.*\) {/%10 = plumb.launch \1 {plumb.layouts = [#plumb.layout<@mesh, [{}, {}], partial = {"tp" : sum}>], /' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PARTIAL
+// PARTIAL: 'plumb.store' updates @down.weight from a gradient that is not summed over tp; reduce it first
+// RUN: sed 's/%15 = plumb.load .*/&\n%100 = ccl.all_reduce %15 on @tp {plumb.offset = array<i64: 0>, plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>) -> tensor<4x6xf32>/; s/k_sgd_4x6(%16, %15)/k_sgd_4x6(%16, %100)/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: 'ccl.all_reduce' sums over the axis "tp", over which the value is whole already; it would be counted several times
+// RUN: sed 's/owner 1 holders \[1\]/owner 1 holders [0, 1]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=COPIES
+// COPIES: @head.weight is updated 0 times in a step on pipeline coordinate 0; each copy must be updated once

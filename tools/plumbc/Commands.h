@@ -1,0 +1,26 @@
+//===- Commands.h - The subcommands of plumbc -------------------*- C++ -*-===//
+//
+// Each function adds a subcommand to the command line; when it is the one that was given, it sets `command`
+// to what is to be done, which answers the exit code.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PLUMB_TOOLS_PLUMBC_COMMANDS_H
+#define PLUMB_TOOLS_PLUMBC_COMMANDS_H
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace plumb {
+
+using Command = std::function<int()>;
+
+void addCompileCommand(CLI::App &app, Command &command);
+void addRunCommand(CLI::App &app, Command &command);
+void addCheckCommand(CLI::App &app, Command &command);
+void addInspectCommand(CLI::App &app, Command &command);
+void addScheduleCommand(CLI::App &app, Command &command);
+void addRedistributeCommand(CLI::App &app, Command &command);
+
+} // namespace plumb
+
+#endif // PLUMB_TOOLS_PLUMBC_COMMANDS_H

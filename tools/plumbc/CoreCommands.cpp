@@ -1,0 +1,186 @@
+//===- CoreCommands.cpp - schedule and redistribute --------------------------===//
+//
+// Shells over the two cores, which hold what is printed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Driver.h"
+#include "plumb/Redistribution/Interpreter.h"
+#include "plumb/Redistribution/LayoutText.h"
+#include "plumb/Redistribution/Report.h"
+#include "plumb/Schedule/Command.h"
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+using namespace plumb;
+
+//===----------------------------------------------------------------------===//
+// schedule
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct ScheduleArguments {
+  schedule::GenerateRequest generate;
+  schedule::ValidateRequest validate;
+  std::string file;
+  int ranks = 0, microbatches = 0;
+};
+
+int runSchedule(ScheduleArguments &arguments) {
+  schedule::CommandOutput output;
+  if (arguments.file.empty()) {
+    arguments.generate.ranks = arguments.ranks;
+    arguments.generate.microbatches = arguments.microbatches;
+    output = schedule::runGenerate(arguments.generate);
+  } else {
+    Diagnostics diagnostics;
+    std::optional<Source> source = Source::open(arguments.file, diagnostics);
+    if (!source) {
+      diagnostics.print(std::cerr);
+      return kRejected;
+    }
+    arguments.validate.fileName = source->name();
+    arguments.validate.text = source->text();
+    arguments.validate.ranks = arguments.ranks;
+    arguments.validate.microbatches = arguments.microbatches;
+    output = schedule::runValidate(arguments.validate);
+  }
+  std::cout << output.output;
+  std::cerr << output.diagnostics;
+  return output.exitCode;
+}
+
+} // namespace
+
+void plumb::addScheduleCommand(CLI::App &app, Command &command) {
+  auto arguments = std::make_shared<ScheduleArguments>();
+  CLI::App *sub = app.add_subcommand("schedule", "Make a pipeline schedule, or validate one");
+  auto *kind = sub->add_option("--kind", arguments->generate.kind, "gpipe, 1f1b, …, auto");
+  sub->add_option("--ranks", arguments->ranks, "pipeline ranks");
+  sub->add_option("--microbatches", arguments->microbatches)->required();
+  sub->add_option("--stages-per-rank", arguments->generate.stagesPerRank);
+  sub->add_option("--costs", arguments->generate.costs, "F,I,W,C: times of a stage, and of a transfer");
+  sub->add_option("--activation-memory", arguments->generate.activationMemory,
+                  "F,I,W: change of memory; default 1,0,-1");
+  sub->add_option("--memory-limit", arguments->generate.memoryLimit);
+  sub->add_option("--format", arguments->generate.format, "csv, text or json");
+  auto *file = sub->add_option("--validate", arguments->file, "a CSV file; - for standard input");
+  sub->add_option("--stages", arguments->validate.stages)->needs(file);
+  sub->add_option("--map", arguments->validate.map, "0,1,1,0: the rank of each stage")->needs(file);
+  sub->add_option("--replicas", arguments->validate.replicas)->needs(file);
+  sub->add_flag("--forward-only", arguments->validate.forwardOnly)->needs(file);
+  sub->add_option("--transfers", arguments->validate.transfers, "rendezvous, grouped or async")->needs(file);
+  kind->excludes(file);
+  sub->callback([=, &command] {
+    if (kind->empty() && file->empty())
+      throw CLI::RequiredError("--kind or --validate");
+    command = [arguments] { return runSchedule(*arguments); };
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// redistribute
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct RedistributeArguments {
+  std::string mesh, shape, from, to, batch, topology;
+  bool json = false, noExchange = false, why = false;
+};
+
+int reject(llvm::StringRef what, llvm::Error error) {
+  llvm::errs() << what << ": error: " << llvm::toString(std::move(error)) << "\n";
+  return kRejected;
+}
+
+int answerBatch(const RedistributeArguments &arguments, const redistribution::PlanOptions &options) {
+  std::ifstream file;
+  if (arguments.batch != "-") {
+    file.open(arguments.batch);
+    if (!file) {
+      std::cerr << arguments.batch << ": error: cannot be read\n";
+      return kRejected;
+    }
+  }
+  std::istream &rows = arguments.batch == "-" ? std::cin : file;
+  redistribution::PlanCache cache;
+  bool rejected = false;
+  for (std::string row; std::getline(rows, row);) {
+    if (row.find_first_not_of(" \t\r") == std::string::npos)
+      continue;
+    redistribution::BatchAnswer answer = redistribution::answerBatchRow(row, options, cache);
+    std::cout << answer.json << "\n";
+    rejected |= answer.rejected;
+  }
+  return rejected ? kRejected : kSuccess;
+}
+
+int runRedistribute(const RedistributeArguments &arguments) {
+  redistribution::PlanOptions options;
+  options.exchange = !arguments.noExchange;
+  if (!arguments.batch.empty())
+    return answerBatch(arguments, options);
+
+  auto mesh = redistribution::parseMesh(arguments.mesh);
+  if (!mesh)
+    return reject("--mesh", mesh.takeError());
+  auto shape = redistribution::parseShape(arguments.shape);
+  if (!shape)
+    return reject("--shape", shape.takeError());
+  auto from = redistribution::parseLayout(*mesh, arguments.from);
+  if (!from)
+    return reject("--from", from.takeError());
+  auto to = redistribution::parseLayout(*mesh, arguments.to);
+  if (!to)
+    return reject("--to", to.takeError());
+  if (!arguments.topology.empty()) {
+    Diagnostics diagnostics;
+    std::optional<Source> source = Source::open(arguments.topology, diagnostics);
+    diagnostics.print(std::cerr);
+    if (!source)
+      return kRejected;
+    auto topology = redistribution::parseTopology(*mesh, std::string(source->text()));
+    if (!topology)
+      return reject(arguments.topology, topology.takeError());
+    options.topology = *topology;
+  }
+  auto plan = redistribution::planRedistribution(*mesh, *shape, /*elementBytes=*/4, *from, *to, options);
+  if (!plan)
+    return reject("redistribute", plan.takeError());
+  if (llvm::Error error = redistribution::verifyPlan(*plan)) {
+    llvm::errs() << "plumbc: internal error: " << llvm::toString(std::move(error)) << "\n";
+    return kInternalError;
+  }
+  llvm::outs() << (arguments.json ? redistribution::planJson(*plan) : redistribution::planText(*plan));
+  if (arguments.why)
+    llvm::outs() << redistribution::alternativesText(*plan, redistribution::alternativesTo(*plan, options));
+  return kSuccess;
+}
+
+} // namespace
+
+void plumb::addRedistributeCommand(CLI::App &app, Command &command) {
+  auto arguments = std::make_shared<RedistributeArguments>();
+  CLI::App *sub = app.add_subcommand("redistribute", "Plan the cheapest way from one layout to another");
+  auto *mesh = sub->add_option("--mesh", arguments->mesh, "dp=2,tp=4");
+  auto *shape = sub->add_option("--shape", arguments->shape, "64,64");
+  auto *from = sub->add_option("--from", arguments->from, "[{dp},{}] partial{tp}");
+  auto *to = sub->add_option("--to", arguments->to, "[{},{dp,tp}]");
+  sub->add_flag("--json", arguments->json);
+  sub->add_flag("--no-exchange", arguments->noExchange, "no grouped point-to-point step");
+  sub->add_flag("--why", arguments->why, "also print what was not chosen");
+  sub->add_option("--topology", arguments->topology, "JSON file with bandwidths and latencies");
+  auto *batch =
+      sub->add_option("--batch", arguments->batch, "JSON lines, one question each; - for standard input");
+  sub->callback([=, &command] {
+    if (batch->empty())
+      for (CLI::Option *option : {mesh, shape, from, to})
+        if (option->empty())
+          throw CLI::RequiredError(option->get_name());
+    command = [arguments] { return runRedistribute(*arguments); };
+  });
+}

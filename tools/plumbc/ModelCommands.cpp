@@ -1,0 +1,208 @@
+//===- ModelCommands.cpp - compile, run, check and inspect --------------------===//
+
+#include "Artefacts.h"
+#include "Commands.h"
+#include "Compare.h"
+#include "Driver.h"
+#include "Execute.h"
+#include "Inspect.h"
+#include "Summary.h"
+#include "plumb/Transforms/Utils.h"
+#include <iostream>
+#include <memory>
+
+using namespace plumb;
+
+namespace {
+
+struct Arguments {
+  std::string model, plan, output, cpu = "native", target = "host", provider = "threads", inputs, weights,
+                                   save;
+  std::vector<std::string> emission{"plan", "program", "kernels"};
+  int steps = 1;
+  bool check = false, printSchema = false;
+};
+
+/// A subcommand with the options that all of them share.
+struct Subcommand {
+  std::shared_ptr<Arguments> arguments = std::make_shared<Arguments>();
+  CLI::App *app;
+  CLI::Option *model, *plan = nullptr;
+
+  Subcommand(CLI::App &parent, const char *name, const char *description, bool takesPlan)
+      : app(parent.add_subcommand(name, description)) {
+    model = app->add_option("MODEL", arguments->model,
+                            "torch.export archive (.pt2) or MLIR text; - for standard input");
+    if (!takesPlan)
+      return;
+    plan = app->add_option("--plan", arguments->plan, "the plan spec, JSON; - for standard input");
+    app->add_option("--cpu", arguments->cpu, "processor of the kernels: native, or a name that LLVM knows");
+  }
+};
+
+/// Reads model and plan; both report into the driver.
+bool load(Driver &driver, const Arguments &arguments) {
+  bool model = driver.loadModel(arguments.model), plan = driver.loadPlan(arguments.plan);
+  return model && plan;
+}
+
+int compileModel(const Arguments &arguments) {
+  if (arguments.printSchema) {
+    std::cout << spec::planSchema();
+    return kSuccess;
+  }
+  Driver driver;
+  if (load(driver, arguments)) {
+    auto module = driver.compile({arguments.cpu, /*kernels=*/true});
+    if (module && !driver.diagnostics().hasErrors() && arguments.output == "-")
+      printArtefact(*module, Emission(arguments.emission.begin(), arguments.emission.end()),
+                    driver.diagnostics());
+    else if (module && !driver.diagnostics().hasErrors())
+      writeArtefacts(*module, arguments.output,
+                     Emission(arguments.emission.begin(), arguments.emission.end()), driver.diagnostics());
+  }
+  return driver.report() ? kRejected : kSuccess;
+}
+
+int checkPlan(const Arguments &arguments) {
+  Driver driver;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  if (load(driver, arguments))
+    module = driver.compile({arguments.cpu, /*kernels=*/true});
+  if (driver.report() || !module)
+    return kRejected;
+  llvm::outs() << "the plan is right\n";
+  printSummary(*module, llvm::outs());
+  return kSuccess;
+}
+
+int inspectModel(const Arguments &arguments) {
+  Driver driver;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  if (driver.loadModel(arguments.model))
+    module = driver.import();
+  if (module && !findOp<ProgramOp>(*module))
+    driver.diagnostics().error(Place{arguments.model},
+                               "there is no 'plumb.program' in this module: nothing to inspect");
+  if (driver.report() || !module)
+    return kRejected;
+  inspect(*module, llvm::outs());
+  return kSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// run
+//===----------------------------------------------------------------------===//
+
+/// Compiles, builds and runs one plan; saves into `save` unless it is empty.
+int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &folder,
+            const std::string &name, const std::string &save, bool quiet) {
+  auto module = driver.compile({arguments.cpu, /*kernels=*/true});
+  bool built = module && !driver.diagnostics().hasErrors() &&
+               buildProgram(*module, folder, name, driver.diagnostics());
+  if (driver.report() || !built)
+    return kRejected;
+  std::vector<std::string> command = {folder.file(name),
+                                      "--weights",
+                                      arguments.weights,
+                                      "--inputs",
+                                      arguments.inputs,
+                                      "--steps",
+                                      std::to_string(arguments.steps)};
+  if (!save.empty())
+    command.insert(command.end(), {"--save", save});
+  return runCommand(command, quiet);
+}
+
+int runModel(Arguments arguments) {
+  Driver driver;
+  TemporaryFolder folder;
+  bool loaded = load(driver, arguments);
+  if (loaded && !driver.archive())
+    driver.diagnostics().error(Place{arguments.model},
+                               "only a torch.export archive can be run: MLIR text has no weights");
+  if (driver.report() || !loaded)
+    return kRejected;
+  if (arguments.weights.empty()) {
+    arguments.weights = folder.file("weights.safetensors");
+    writeWeights(*driver.archive(), arguments.weights, driver.diagnostics());
+  }
+  if (arguments.inputs.empty() && !driver.diagnostics().hasErrors()) {
+    arguments.inputs = folder.file("inputs.safetensors");
+    writeInputs(*driver.archive(), arguments.inputs, driver.diagnostics());
+  }
+  if (driver.report())
+    return kRejected;
+  std::string save =
+      arguments.save.empty() && arguments.check ? folder.file("split.safetensors") : arguments.save;
+  int code = runPlan(driver, arguments, folder, "program", save, /*quiet=*/false);
+  if (code != kSuccess || !arguments.check)
+    return code;
+
+  driver.usePlanOfOneRank();
+  std::string reference = folder.file("reference.safetensors");
+  if (int failed = runPlan(driver, arguments, folder, "reference", reference, /*quiet=*/true))
+    return failed;
+  std::cout << "compared with the unsplit model on one rank:\n";
+  return compareRuns(save, reference, std::cout) ? kSuccess : kCheckFailed;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+void plumb::addCompileCommand(CLI::App &app, Command &command) {
+  Subcommand sub(app, "compile", "Compile a model and a plan into a program", /*takesPlan=*/true);
+  auto arguments = sub.arguments;
+  CLI::Option *output =
+      sub.app->add_option("-o", arguments->output, "output folder; - prints the one artefact of --emit");
+  sub.app->add_option("--target", arguments->target, "host: kernels for this machine")
+      ->check(CLI::IsMember({"host"}));
+  sub.app->add_option("--emit", arguments->emission, "what to write: plan, program, kernels, mlir")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"plan", "program", "kernels", "mlir"}));
+  sub.app->add_flag("--print-schema", arguments->printSchema, "print the JSON Schema of plan specs and stop");
+  sub.app->callback([=, &command] {
+    if (!arguments->printSchema)
+      for (CLI::Option *option : {sub.model, sub.plan, output})
+        if (option->empty())
+          throw CLI::RequiredError(option->get_name());
+    command = [arguments] { return compileModel(*arguments); };
+  });
+}
+
+void plumb::addRunCommand(CLI::App &app, Command &command) {
+  Subcommand sub(app, "run", "Compile, then run all ranks on this machine", /*takesPlan=*/true);
+  auto arguments = sub.arguments;
+  sub.model->required();
+  sub.plan->required();
+  sub.app->add_option("--provider", arguments->provider, "threads: one thread per rank")
+      ->check(CLI::IsMember({"threads"}));
+  sub.app->add_option("--steps", arguments->steps, "training steps")->check(CLI::Range(1, 1 << 30));
+  sub.app->add_option("--inputs", arguments->inputs,
+                      "safetensors file with input.0, input.1, …; drawn from a fixed seed without");
+  sub.app->add_option("--weights", arguments->weights,
+                      "safetensors file to use instead of the archive's weights");
+  sub.app->add_option("--save", arguments->save,
+                      "safetensors file for outputs, losses, gradients and parameters");
+  sub.app->add_flag("--check", arguments->check, "also run the unsplit model and compare");
+  sub.app->callback([=, &command] { command = [arguments] { return runModel(*arguments); }; });
+}
+
+void plumb::addCheckCommand(CLI::App &app, Command &command) {
+  Subcommand sub(app, "check", "Verify a plan; print the verdict and the numbers", /*takesPlan=*/true);
+  auto arguments = sub.arguments;
+  sub.model->required();
+  sub.plan->required();
+  sub.app->callback([=, &command] { command = [arguments] { return checkPlan(*arguments); }; });
+}
+
+void plumb::addInspectCommand(CLI::App &app, Command &command) {
+  Subcommand sub(app, "inspect", "Show modules, parameters, markers, inputs and outputs",
+                 /*takesPlan=*/false);
+  auto arguments = sub.arguments;
+  sub.model->required();
+  sub.app->callback([=, &command] { command = [arguments] { return inspectModel(*arguments); }; });
+}
