@@ -18,6 +18,10 @@ llvm::ArrayRef<AtenTarget> linearTargets();
 llvm::ArrayRef<AtenTarget> elementwiseTargets();
 llvm::ArrayRef<AtenTarget> shapeTargets();
 llvm::ArrayRef<AtenTarget> indexTargets();
+llvm::ArrayRef<AtenTarget> mathTargets();
+llvm::ArrayRef<AtenTarget> networkTargets();
+llvm::ArrayRef<AtenTarget> reductionTargets();
+llvm::ArrayRef<AtenTarget> selectionTargets();
 
 } // namespace plumb
 

@@ -1,47 +1,40 @@
 //===- ImportElementwise.cpp - Arithmetic and activations -------------------===//
 
 #include "AtenTargets.h"
+#include "ImportSupport.h"
 
 using namespace mlir;
 
 namespace plumb {
 
-static Value scaled(NodeBuilder &node, Value value, double factor) {
-  if (factor == 1)
-    return value;
-  return node.infer<nn::ScaleOp>(value, {{"factor", node.attribute(factor)}})[0];
-}
-
-/// The right operand of an arithmetic operator: a tensor, or a number as a tensor of rank 0 that broadcasts.
-static Value otherOperand(NodeBuilder &node, Value self) {
-  if (node.isTensor("other"))
-    return node.tensor("other");
-  auto type = RankedTensorType::get({}, typeOf(self).getElementType());
-  return node.create<nn::FillOp>(type, {}, {{"value", node.attribute(node.number("other"))}})[0];
-}
-
 /// self + alpha · other.
 static void importAdd(NodeBuilder &node) {
-  Value self = node.tensor("self"), other = otherOperand(node, self);
-  node.setResult(node.infer<nn::AddOp>({self, scaled(node, other, node.number("alpha", 1))})[0]);
+  Value self = promoted(node, "self"), other = promotedOrNumber(node, "other");
+  node.setResult(add(node, self, scaled(node, other, node.number("alpha", 1))));
 }
 
 /// self − alpha · other.
 static void importSub(NodeBuilder &node) {
-  Value self = node.tensor("self"), other = otherOperand(node, self);
-  node.setResult(node.infer<nn::SubOp>({self, scaled(node, other, node.number("alpha", 1))})[0]);
+  Value self = promoted(node, "self"), other = promotedOrNumber(node, "other");
+  node.setResult(subtract(node, self, scaled(node, other, node.number("alpha", 1))));
+}
+
+/// other − alpha · self.
+static void importRsub(NodeBuilder &node) {
+  Value self = promoted(node, "self"), other = promotedOrNumber(node, "other");
+  node.setResult(subtract(node, other, scaled(node, self, node.number("alpha", 1))));
 }
 
 static void importMul(NodeBuilder &node) {
-  Value self = node.tensor("self");
-  if (!node.isTensor("other") && isFloat(self))
+  Value self = promoted(node, "self");
+  if (!node.isTensor("other"))
     return node.setResult(scaled(node, self, node.number("other")));
-  node.setResult(node.infer<nn::MulOp>({self, otherOperand(node, self)})[0]);
+  node.setResult(multiply(node, self, promoted(node, "other")));
 }
 
 static void importDiv(NodeBuilder &node) {
-  Value self = node.tensor("self");
-  node.setResult(node.infer<nn::DivOp>({self, otherOperand(node, self)})[0]);
+  Value self = promoted(node, "self");
+  node.setResult(divide(node, self, promotedOrNumber(node, "other")));
 }
 
 static void importNeg(NodeBuilder &node) { node.setResult(scaled(node, node.tensor("self"), -1)); }
@@ -68,9 +61,14 @@ static void importDropout(NodeBuilder &node) {
 ArrayRef<AtenTarget> elementwiseTargets() {
   static constexpr AtenTarget targets[] = {
       {"torch.ops.aten.add.Tensor", importAdd},
+      {"torch.ops.aten.add.Scalar", importAdd},
       {"torch.ops.aten.sub.Tensor", importSub},
+      {"torch.ops.aten.sub.Scalar", importSub},
+      {"torch.ops.aten.rsub.Scalar", importRsub},
       {"torch.ops.aten.mul.Tensor", importMul},
+      {"torch.ops.aten.mul.Scalar", importMul},
       {"torch.ops.aten.div.Tensor", importDiv},
+      {"torch.ops.aten.div.Scalar", importDiv},
       {"torch.ops.aten.neg.default", importNeg},
       {"torch.ops.aten.relu.default", importUnary<nn::ReluOp>},
       {"torch.ops.aten.tanh.default", importUnary<nn::TanhOp>},

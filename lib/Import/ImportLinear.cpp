@@ -1,6 +1,7 @@
-//===- ImportLinear.cpp - Products, normalisation, attention, reductions ----===//
+//===- ImportLinear.cpp - Products, layer normalisation, attention ----------===//
 
 #include "AtenTargets.h"
+#include "ImportSupport.h"
 
 #include <cmath>
 
@@ -13,10 +14,6 @@ static std::string leadingLetters(NodeBuilder &node, int64_t count) {
   if (count > 8)
     node.refuse("tensors of more than 10 dimensions are not supported");
   return std::string("abcdefgh").substr(0, count);
-}
-
-static Value einsum(NodeBuilder &node, const std::string &equation, Value lhs, Value rhs) {
-  return node.infer<nn::EinsumOp>({lhs, rhs}, {{"equation", node.attribute(equation)}})[0];
 }
 
 static void needRank(NodeBuilder &node, Value value, const char *name, int64_t least, int64_t most) {
@@ -108,49 +105,6 @@ static void importAttention(NodeBuilder &node) {
   node.setResult(einsum(node, batch + "ij," + batch + "jd->" + batch + "id", weights, value));
 }
 
-static void importSoftmax(NodeBuilder &node) {
-  Value input = node.tensor("self");
-  if (node.dim("dim", rankOf(input)) != rankOf(input) - 1)
-    node.refuse("a softmax is only supported along the last dimension");
-  node.setResult(node.infer<nn::SoftmaxOp>(input)[0]);
-}
-
-/// The sum over the dims of the argument `dim`, over all dims if it has none, and how many elements were
-/// summed.
-static std::pair<Value, int64_t> sum(NodeBuilder &node, bool takesDims) {
-  Value input = node.tensor("self");
-  int64_t rank = rankOf(input);
-  SmallVector<int64_t> dims =
-      takesDims && node.hasValue("dim") ? node.integers("dim") : SmallVector<int64_t>();
-  for (int64_t &dim : dims) {
-    if (dim < -rank || dim >= rank)
-      node.refuse("the argument \"dim\" names dimension " + std::to_string(dim) + " of a tensor of rank " +
-                  std::to_string(rank));
-    dim = dim < 0 ? dim + rank : dim;
-  }
-  if (dims.empty())
-    dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  llvm::sort(dims);
-  int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= shapeOf(input)[dim];
-  bool keepdim = takesDims && node.boolean("keepdim", false);
-  Value result =
-      node.infer<nn::SumOp>(input, {{"dims", node.attribute(dims)}, {"keepdim", node.flag(keepdim)}})[0];
-  return {result, count};
-}
-
-static void importSum(NodeBuilder &node) { node.setResult(sum(node, false).first); }
-static void importSumOverDims(NodeBuilder &node) { node.setResult(sum(node, true).first); }
-
-static void setMean(NodeBuilder &node, std::pair<Value, int64_t> total) {
-  double factor = 1 / static_cast<double>(total.second);
-  node.setResult(node.infer<nn::ScaleOp>(total.first, {{"factor", node.attribute(factor)}})[0]);
-}
-
-static void importMean(NodeBuilder &node) { setMean(node, sum(node, false)); }
-static void importMeanOverDims(NodeBuilder &node) { setMean(node, sum(node, true)); }
-
 ArrayRef<AtenTarget> linearTargets() {
   static constexpr AtenTarget targets[] = {
       {"torch.ops.aten.linear.default", importLinear},
@@ -160,11 +114,6 @@ ArrayRef<AtenTarget> linearTargets() {
       {"torch.ops.aten.addmm.default", importAddmm},
       {"torch.ops.aten.layer_norm.default", importLayerNorm},
       {"torch.ops.aten.scaled_dot_product_attention.default", importAttention},
-      {"torch.ops.aten.softmax.int", importSoftmax},
-      {"torch.ops.aten.sum.default", importSum},
-      {"torch.ops.aten.sum.dim_IntList", importSumOverDims},
-      {"torch.ops.aten.mean.default", importMean},
-      {"torch.ops.aten.mean.dim", importMeanOverDims},
   };
   return targets;
 }

@@ -16,7 +16,8 @@ static const AtenTarget *findTarget(StringRef name) {
   static const llvm::StringMap<const AtenTarget *> table = [] {
     llvm::StringMap<const AtenTarget *> result;
     for (ArrayRef<AtenTarget> family :
-         {linearTargets(), elementwiseTargets(), shapeTargets(), indexTargets()})
+         {linearTargets(), elementwiseTargets(), mathTargets(), networkTargets(), reductionTargets(),
+          shapeTargets(), selectionTargets(), indexTargets()})
       for (const AtenTarget &target : family)
         result.try_emplace(target.name, &target);
     return result;

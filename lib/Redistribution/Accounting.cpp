@@ -28,13 +28,6 @@ std::vector<unsigned> changedDims(const Layout &before, const Layout &after) {
   return dims;
 }
 
-bool isEven(const Layout &layout, llvm::ArrayRef<int64_t> shape) {
-  for (auto [dim, size] : llvm::zip_equal(layout.dims, shape))
-    if (!cutsEvenly(dim, size, dim.axes.size()))
-      return false;
-  return true;
-}
-
 /// Message by message, over every group of the mesh.
 Traffic countedTraffic(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Step &step) {
   Traffic traffic;
@@ -68,7 +61,7 @@ Traffic trafficOf(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Step &s
   case StepKind::AllReduce:
     return Traffic::uniform(before * 2 * (group - 1) / group, 2 * (group - 1));
   case StepKind::AllToAll:
-    if (isEven(step.before, shape) && isEven(step.after, shape))
+    if (cutsEvenly(step.before, shape) && cutsEvenly(step.after, shape))
       return Traffic::uniform(before * (group - 1) / group, group - 1);
     return countedTraffic(mesh, shape, step);
   case StepKind::Permute:

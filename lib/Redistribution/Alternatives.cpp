@@ -8,7 +8,8 @@ using namespace plumb::redistribution;
 
 namespace {
 
-std::optional<Plan> planned(const Plan &plan, const Layout &from, const Layout &to, const PlanOptions &options) {
+std::optional<Plan> planned(const Plan &plan, const Layout &from, const Layout &to,
+                            const PlanOptions &options) {
   llvm::Expected<Plan> result =
       planRedistribution(plan.mesh, plan.shape, plan.elementBytes, from, to, options);
   if (result)

@@ -55,7 +55,10 @@ double plumb::redistribution::lowerBoundBytes(const Mesh &mesh, llvm::ArrayRef<i
   if (contributions == 1) {
     std::vector<int64_t> lacking = elementsLacking(mesh, shape, from, to);
     int64_t most = *std::max_element(lacking.begin(), lacking.end());
-    return double(std::max(most, mostLeaving(mesh, shape, from, to))) * elementBytes;
+    // Where all shards are equal, so is what the ranks have to send, and no more than they have to receive.
+    if (!cutsEvenly(from, shape) || !cutsEvenly(to, shape))
+      most = std::max(most, mostLeaving(mesh, shape, from, to));
+    return double(most) * elementBytes;
   }
   for (const DimSharding &dim : to.dims)
     for (const AxisRef &ref : dim.axes)

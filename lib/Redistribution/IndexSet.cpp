@@ -115,8 +115,6 @@ std::vector<Box> plumb::redistribution::boxesWithin(const IndexSet &part, const 
   // Per dimension: the local position and the size of every run.
   llvm::SmallVector<llvm::SmallVector<std::pair<int64_t, int64_t>, 2>, 4> runs(part.size());
   for (size_t d = 0; d < part.size(); ++d) {
-    if (part[d].empty())
-      return {};
     for (const Interval &run : part[d]) {
       int64_t position = 0;
       for (const Interval &held : whole[d]) {
@@ -126,6 +124,8 @@ std::vector<Box> plumb::redistribution::boxesWithin(const IndexSet &part, const 
         position += held.size();
       }
     }
+    if (runs[d].empty())
+      return {};
   }
   std::vector<Box> boxes;
   llvm::SmallVector<size_t, 4> at(part.size(), 0);

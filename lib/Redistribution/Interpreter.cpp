@@ -1,11 +1,11 @@
 //===- Interpreter.cpp - Plans executed on integers, all ranks ------------===//
 #include "plumb/Redistribution/Interpreter.h"
+#include "Shrink.h"
 #include "plumb/Redistribution/LayoutText.h"
 #include "plumb/Redistribution/Lowering.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
-#include <numeric>
 
 using namespace plumb::redistribution;
 
@@ -179,21 +179,29 @@ private:
     case StepKind::Mask:
       return llvm::Error::success();
     case StepKind::AllReduce:
+      if (!step.reduction ||
+          !llvm::all_of(sendBuffers, [&](const Tensor &sent) { return sent.size() == results[self].size(); }))
+        return failure("the members of an all_reduce differ in size, or it names no reduction");
       results[self] = reduce(sendBuffers, *step.reduction);
       return llvm::Error::success();
     case StepKind::AllGather: {
       Tensor buffer;
-      for (const Tensor &sent : sendBuffers)
+      for (const Tensor &sent : sendBuffers) {
+        if (int64_t(sent.size()) < member.count)
+          return failure("a member of an all_gather sends {0} elements of {1}", sent.size(), member.count);
         buffer.insert(buffer.end(), sent.begin(), sent.begin() + member.count);
-      unpack(member, buffer, results[self]);
-      return llvm::Error::success();
+      }
+      return unpack(member, buffer, results[self]);
     }
     case StepKind::ReduceScatter: {
       std::vector<Tensor> pieces;
-      for (const Tensor &sent : sendBuffers)
+      for (const Tensor &sent : sendBuffers) {
+        if (!step.reduction || int64_t(sent.size()) < int64_t(members.size()) * member.count)
+          return failure("a member of a reduce_scatter sends {0} elements of {1}, or it names no reduction",
+                         sent.size(), int64_t(members.size()) * member.count);
         pieces.emplace_back(sent.begin() + self * member.count, sent.begin() + (self + 1) * member.count);
-      unpack(member, reduce(pieces, *step.reduction), results[self]);
-      return llvm::Error::success();
+      }
+      return unpack(member, reduce(pieces, *step.reduction), results[self]);
     }
     case StepKind::AllToAll:
     case StepKind::Permute:
@@ -214,6 +222,8 @@ private:
                        sent == peer.sends.end() ? 0 : sent->count);
       const Tensor &buffer = sendBuffers[expected.peer];
       int64_t at = sent->bufferOffset;
+      if (at + expected.count > int64_t(buffer.size()))
+        return failure("rank {0} sends past the end of its buffer", member.group[expected.peer]);
       for (const Box &box : expected.boxes)
         forEachInBox(box, member.localAfter,
                      [&](int64_t position) { results[self][position] = buffer[at++]; });
@@ -221,16 +231,21 @@ private:
     return llvm::Error::success();
   }
 
-  static void unpack(const RankStep &member, const Tensor &buffer, Tensor &result) {
+  static llvm::Error unpack(const RankStep &member, const Tensor &buffer, Tensor &result) {
     if (member.receivesInPlace) {
+      if (buffer.size() < result.size())
+        return failure("{0} elements arrive in place of {1}", buffer.size(), result.size());
       result.assign(buffer.begin(), buffer.begin() + result.size());
-      return;
+      return llvm::Error::success();
     }
     for (const Message &message : member.receives) {
       int64_t at = message.bufferOffset;
+      if (at + message.count > int64_t(buffer.size()))
+        return failure("a message ends at {0} in a buffer of {1}", at + message.count, buffer.size());
       for (const Box &box : message.boxes)
         forEachInBox(box, member.localAfter, [&](int64_t position) { result[position] = buffer[at++]; });
     }
+    return llvm::Error::success();
   }
 
   /// What no tensor holds, so that an element that nobody delivers is found.
@@ -241,26 +256,6 @@ private:
   RankData &data;
   std::vector<Tensor> sendBuffers, results;
 };
-
-/// A smaller size that every layout of the plan cuts in the same way: it leaves the same remainders.
-int64_t reducedSize(const Plan &plan, unsigned dim) {
-  int64_t size = plan.shape[dim], period = 1;
-  auto visit = [&](const Layout &layout) {
-    const DimSharding &sharding = layout.dims[dim];
-    if (!sharding.blockSizes.empty())
-      period = size + 1;
-    int64_t shards = sharding.unit * sharding.blocks;
-    for (const AxisRef &ref : sharding.axes)
-      shards *= ref.size;
-    if (period <= size)
-      period = shards > size ? size + 1 : std::lcm(period, shards);
-  };
-  visit(plan.from);
-  visit(plan.to);
-  for (const Step &step : plan.steps)
-    visit(step.after);
-  return period > size / 2 ? size : period + size % period;
-}
 
 } // namespace
 
@@ -340,18 +335,17 @@ llvm::Expected<RankData> plumb::redistribution::execute(const Plan &plan, RankDa
 }
 
 llvm::Error plumb::redistribution::verifyPlan(const Plan &plan, int64_t maxElements) {
-  Plan small;
-  const Plan *executed = &plan;
-  if (numElements(plan.shape) > maxElements / plan.mesh.numRanks()) {
-    small = plan;
-    for (unsigned d = 0; d < plan.shape.size(); ++d)
-      small.shape[d] = reducedSize(plan, d);
-    executed = &small;
-  }
+  auto isSmall = [&](const Plan &candidate) {
+    return numElements(candidate.shape) <= maxElements / candidate.mesh.numRanks();
+  };
+  Plan small = plan;
+  if (!isSmall(small))
+    small = withSmallTensor(plan);
+  if (!isSmall(small))
+    small = withSmallTensor(withSmallMesh(plan));
   auto value = [](int64_t position) { return position; };
-  llvm::Expected<RankData> result =
-      execute(*executed, materialize(plan.mesh, plan.from, executed->shape, value));
+  llvm::Expected<RankData> result = execute(small, materialize(small.mesh, small.from, small.shape, value));
   if (!result)
     return result.takeError();
-  return checkData(plan.mesh, plan.to, executed->shape, value, *result);
+  return checkData(small.mesh, small.to, small.shape, value, *result);
 }

@@ -215,6 +215,13 @@ bool plumb::redistribution::cutsEvenly(const DimSharding &dim, int64_t size, uns
   return llvm::all_of(blocksOf(dim, size), [&](int64_t block) { return block % shards == 0; });
 }
 
+bool plumb::redistribution::cutsEvenly(const Layout &layout, llvm::ArrayRef<int64_t> shape) {
+  return llvm::all_of(llvm::zip_equal(layout.dims, shape), [](auto pair) {
+    auto [dim, size] = pair;
+    return cutsEvenly(dim, size, dim.axes.size());
+  });
+}
+
 Layout plumb::redistribution::canonicalize(const Mesh &mesh, const Layout &layout,
                                            llvm::ArrayRef<int64_t> shape) {
   Layout result = Layout::replicated(layout.dims.size());

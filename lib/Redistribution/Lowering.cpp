@@ -139,7 +139,7 @@ private:
     }
     std::vector<Tile> result;
     for (auto &[begin, sides] : blocks)
-      for (auto [sender, receiver] : llvm::zip_equal(sides.first, sides.second))
+      for (auto [sender, receiver] : llvm::zip(sides.first, sides.second))
         result.push_back({sender, receiver, after[receiver]});
     return result;
   }

@@ -10,8 +10,8 @@ namespace plumb::redistribution {
 class Mover {
 public:
   Mover(const SearchSpace &space, const State &state, SearchSpace::Enter enter, SearchSpace::Emit emit)
-      : space(space), state(state), enter(enter), emit(emit), lists(space.numDims), cut(state.cut), partial(state.partial),
-        sharding(space.shardingAtoms(state)), partialMask(space.partialAtoms(state)),
+      : space(space), state(state), enter(enter), emit(emit), lists(space.numDims), cut(state.cut),
+        partial(state.partial), sharding(space.shardingAtoms(state)), partialMask(space.partialAtoms(state)),
         all((AtomMask(1) << space.atoms.size()) - 1), localSize(space.localSize(state)) {
     for (unsigned d = 0; d < space.numDims; ++d)
       lists[d].assign(space.tokensOf(state, d).begin(), space.tokensOf(state, d).end());
@@ -121,8 +121,8 @@ private:
     return more;
   }
 
-  /// Axes that the target leaves partial: shards are put among neutral elements, and of a replicated value all but
-  /// one copy is dropped. The latter frees nothing, so it is done for all such axes at once.
+  /// Axes that the target leaves partial: shards are put among neutral elements, and of a replicated value
+  /// all but one copy is dropped. The latter frees nothing, so it is done for all such axes at once.
   bool mask() {
     AtomMask wanted = space.toPartial & ~partialMask;
     if (wanted == 0 || !combinesWithTarget())

@@ -18,11 +18,14 @@ public:
     Layout shared = now, cut = to;
     cut.partial = now.partial;
     Axes dropped = shareWithTarget(shared), added = axesBeyond(shared, cut);
-    if (!dropped.empty() && exchange) {
-      dropped.append(added.begin(), added.end());
-      llvm::sort(dropped);
-      dropped.erase(llvm::unique(dropped), dropped.end());
-      add(StepKind::Exchange, dropped, cut);
+    Axes changed = dropped;
+    for (const AxisRef &ref : added)
+      if (!llvm::is_contained(changed, ref))
+        changed.push_back(ref);
+    // A group needs axes that do not overlap; source and target may split one differently.
+    if (!dropped.empty() && exchange && areDisjoint(changed)) {
+      llvm::sort(changed);
+      add(StepKind::Exchange, changed, cut);
     } else {
       add(StepKind::AllGather, dropped, shared);
       add(StepKind::Slice, added, cut);
@@ -63,6 +66,15 @@ private:
         dim = DimSharding();
     }
     return dropped;
+  }
+
+  static bool areDisjoint(const Axes &axes) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (axes[i].axis == axes[j].axis && axes[i].pre % (axes[j].pre * axes[j].size) != 0 &&
+            axes[j].pre % (axes[i].pre * axes[i].size) != 0)
+          return false;
+    return true;
   }
 
   static Axes axesBeyond(const Layout &shared, const Layout &cut) {

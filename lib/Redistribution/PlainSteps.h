@@ -6,8 +6,8 @@
 
 namespace plumb::redistribution {
 
-/// All-reduce what must not stay partial, gather what the target does not begin with (or, with `exchange`, exchange),
-/// slice, mask. Both layouts are canonical.
+/// All-reduce what must not stay partial, gather what the target does not begin with (or, with `exchange`,
+/// exchange), slice, mask. Both layouts are canonical.
 std::vector<Step> plainSteps(const Layout &from, const Layout &to, bool exchange);
 
 } // namespace plumb::redistribution

@@ -30,8 +30,9 @@ void print(llvm::raw_ostream &os, const PlanOptions &options) {
 
 } // namespace
 
-llvm::Expected<const Plan *> PlanCache::get(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                                            const Layout &from, const Layout &to, const PlanOptions &options) {
+llvm::Expected<const Plan *> PlanCache::get(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
+                                            int64_t elementBytes, const Layout &from, const Layout &to,
+                                            const PlanOptions &options) {
   std::string key;
   llvm::raw_string_ostream os(key);
   os << toString(mesh) << ' ' << toString(shape) << ' ' << elementBytes << ' ' << toString(mesh, from) << ' '

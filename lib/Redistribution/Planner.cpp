@@ -110,8 +110,8 @@ private:
     }
   }
 
-  /// Source and target split one axis in ways that have no common factors, so no refinement can write both: the way
-  /// leads over a layout that holds the axes in question whole.
+  /// Source and target split one axis in ways that have no common factors, so no refinement can write both:
+  /// the way leads over a layout that holds the axes in question whole.
   llvm::Error runInTwo() {
     Layout middle = withoutConflicts(plan.mesh, from, to);
     for (auto [source, target] : {std::pair(from, middle), std::pair(middle, to)}) {
@@ -125,30 +125,32 @@ private:
     return llvm::Error::success();
   }
 
-  /// Nothing was found: because there is nothing, or because the search was cut short. Then there is still the plain
-  /// way: reduce, gather what does not fit (or exchange it), slice, mask.
+  /// Nothing was found: because there is nothing, or because the search was cut short. Then there is still
+  /// the plain way: reduce, gather what does not fit (or exchange it), slice, mask.
   llvm::Error fallBack(Ticks proven) {
     std::string what = llvm::formatv("{0} -> {1} on {2}", toString(plan.mesh, plan.from),
                                      toString(plan.mesh, plan.to), toString(plan.mesh));
     bool cutShort = proven < std::numeric_limits<Ticks>::max();
     if (cutShort)
       plan.steps = plainSteps(from, to, options.exchange);
-    bool allowed = cutShort && llvm::none_of(plan.steps, [&](const Step &step) {
-                     return llvm::is_contained(options.excluded, step.kind) ||
-                            (options.memoryLimit &&
-                             stepMemory(plan.mesh, plan.shape, plan.elementBytes, step.kind, step.before,
-                                        step.after) > *options.memoryLimit);
-                   });
+    bool allowed =
+        cutShort && llvm::none_of(plan.steps, [&](const Step &step) {
+          return llvm::is_contained(options.excluded, step.kind) ||
+                 (options.memoryLimit && stepMemory(plan.mesh, plan.shape, plan.elementBytes, step.kind,
+                                                    step.before, step.after) > *options.memoryLimit);
+        });
     if (allowed)
       return llvm::Error::success();
     if (cutShort)
-      return failure("no plan for {0} was found within {1} moves of the search; raise the limit or use a mesh of "
-                     "fewer axes",
-                     what, options.maxMoves);
+      return failure(
+          "no plan for {0} was found within {1} moves of the search; raise the limit or use a mesh of "
+          "fewer axes",
+          what, options.maxMoves);
     if (options.memoryLimit)
-      return failure("no plan for {0} needs at most {1} bytes on a rank; raise the memory limit or choose layouts "
-                     "with smaller shards",
-                     what, *options.memoryLimit);
+      return failure(
+          "no plan for {0} needs at most {1} bytes on a rank; raise the memory limit or choose layouts "
+          "with smaller shards",
+          what, *options.memoryLimit);
     return failure("no sequence of the allowed steps leads from {0}", what);
   }
 
@@ -184,6 +186,10 @@ llvm::Expected<Plan> plumb::redistribution::planRedistribution(const Mesh &mesh,
     return error;
   account(plan, options.topology);
   plan.boundBytes = lowerBoundBytes(mesh, shape, elementBytes, from, to);
+  if (!options.topology) {
+    plan.provenCost = std::max(plan.provenCost, plan.boundBytes);
+    plan.optimal |= plan.cost <= plan.boundBytes;
+  }
   // Uneven steps may move less than the padded collectives that the search counts.
   plan.provenCost = plan.optimal ? plan.cost : std::min(plan.provenCost, plan.cost);
   return plan;

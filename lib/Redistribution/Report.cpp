@@ -141,8 +141,8 @@ llvm::Expected<Json> answer(const Json &row, const PlanOptions &options, PlanCac
 std::string plumb::redistribution::planText(const Plan &plan) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << toString(plan.mesh, plan.from) << " -> " << toString(plan.mesh, plan.to) << " on " << toString(plan.mesh)
-     << ", shape [" << toString(plan.shape) << "]: " << plan.label() << '\n';
+  os << toString(plan.mesh, plan.from) << " -> " << toString(plan.mesh, plan.to) << " on "
+     << toString(plan.mesh) << ", shape [" << toString(plan.shape) << "]: " << plan.label() << '\n';
   for (auto [i, step] : llvm::enumerate(plan.steps))
     os << "  " << i + 1 << ". " << toString(plan.mesh, step) << "  " << number(step.bytes) << " bytes\n";
   os << "cost " << costText(plan) << "; lower bound " << number(plan.boundBytes) << " bytes";
@@ -152,12 +152,14 @@ std::string plumb::redistribution::planText(const Plan &plan) {
   if (plan.optimal)
     os << "optimal: no plan of these kinds of steps costs less\n";
   else
-    os << "not proven optimal: the search was cut short; no plan costs less than " << number(plan.provenCost) << '\n';
+    os << "not proven optimal: the search was cut short; no plan costs less than " << number(plan.provenCost)
+       << '\n';
   printLocals(os, plan);
   return text;
 }
 
-std::string plumb::redistribution::alternativesText(const Plan &plan, llvm::ArrayRef<Alternative> alternatives) {
+std::string plumb::redistribution::alternativesText(const Plan &plan,
+                                                    llvm::ArrayRef<Alternative> alternatives) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "chosen: " << costText(plan) << '\n';

@@ -27,15 +27,16 @@ struct Node {
   AtomMask atoms = 0;
 };
 
-/// Least estimated cost first; among equals the one closest to the target, so that where many plans cost the same the
-/// first is found at once.
+/// Least estimated cost first; among equals the one closest to the target, so that where many plans cost the
+/// same the first is found at once.
 struct Open {
   Ticks estimate;
   Ticks bound;
   Label label;
   int32_t node;
   bool operator<(const Open &other) const {
-    return std::tie(estimate, bound, label, node) > std::tie(other.estimate, other.bound, other.label, other.node);
+    return std::tie(estimate, bound, label, node) >
+           std::tie(other.estimate, other.bound, other.label, other.node);
   }
 };
 

@@ -258,7 +258,8 @@ int64_t SearchSpace::mostLacking(const State &state) const {
 }
 
 int64_t SearchSpace::mostReceived(const State &before, const State &after) const {
-  if (ranks <= maxSampledRanks && after.tokens == to.tokens && after.length == to.length && after.cut == to.cut)
+  if (ranks <= maxSampledRanks && after.tokens == to.tokens && after.length == to.length &&
+      after.cut == to.cut)
     return mostLacking(before);
   int64_t most = 0;
   for (int64_t rank : sample(ranks, maxExchangeRanks)) {

@@ -46,8 +46,8 @@ class Mover;
 class SearchSpace {
 public:
   using Emit = llvm::function_ref<bool(const Move &)>;
-  /// Asked before the moves that a class of states has in common are enumerated: the class, the kind of the moves and
-  /// a lower bound on their cost. False skips them.
+  /// Asked before the moves that a class of states has in common are enumerated: the class, the kind of the
+  /// moves and a lower bound on their cost. False skips them.
   using Enter = llvm::function_ref<bool(llvm::StringRef hub, StepKind kind, Ticks cost)>;
 
   /// `atoms` refine every axis of `from` and `to`, which are canonical.

@@ -11,7 +11,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-template <typename... Ts> llvm::Error failure(const char *format, Ts &&...args) {
+template <typename... Ts>
+llvm::Error failure(const char *format, Ts &&...args) {
   return llvm::createStringError("topology: " + llvm::formatv(format, std::forward<Ts>(args)...).str());
 }
 
@@ -24,14 +25,16 @@ llvm::Error readNumber(const Json &value, llvm::StringRef where, double &number)
 
 llvm::Error readLink(const Json &value, llvm::StringRef where, Link &link) {
   if (!value.is_object())
-    return failure("{0} is {1}, not an object of bandwidth, latency and message_latency", where, value.dump());
+    return failure("{0} is {1}, not an object of bandwidth, latency and message_latency", where,
+                   value.dump());
   for (const auto &[key, entry] : value.items()) {
     double *field = key == "bandwidth"         ? &link.bandwidth
                     : key == "latency"         ? &link.latency
                     : key == "message_latency" ? &link.messageLatency
                                                : nullptr;
     if (!field)
-      return failure("{0} has the unknown key '{1}'; there are bandwidth, latency and message_latency", where, key);
+      return failure("{0} has the unknown key '{1}'; there are bandwidth, latency and message_latency", where,
+                     key);
     if (llvm::Error error = readNumber(entry, (where + "." + key).str(), *field))
       return error;
   }

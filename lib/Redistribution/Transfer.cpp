@@ -14,7 +14,8 @@ namespace {
 
 constexpr unsigned across = 0, relay = 1, share = 2;
 
-template <typename... Ts> llvm::Error failure(const char *format, Ts &&...args) {
+template <typename... Ts>
+llvm::Error failure(const char *format, Ts &&...args) {
   return llvm::createStringError(llvm::formatv(format, std::forward<Ts>(args)...).str());
 }
 
@@ -61,7 +62,8 @@ public:
     if (plan.shape.empty()) // a scalar is one element, whose set cannot be empty
       for (size_t rank = 0; rank < needed.size(); ++rank)
         needed[rank] = wanted[rank];
-    std::vector<Block> sources = blocksOnDevices(held, plan.source), targets = blocksOnDevices(needed, plan.target);
+    std::vector<Block> sources = blocksOnDevices(held, plan.source),
+                       targets = blocksOnDevices(needed, plan.target);
     if (plan.shape.empty())
       for (Block &block : targets)
         llvm::erase_if(block.holders, [&](int64_t device) { return isNeutral(device); });
@@ -129,8 +131,8 @@ private:
     }
   }
 
-  /// Brings `part` into a node, a piece to each of the `devices` there that need it, on from there to `others`, and
-  /// around within each node.
+  /// Brings `part` into a node, a piece to each of the `devices` there that need it, on from there to
+  /// `others`, and around within each node.
   void enter(const IndexSet &part, llvm::ArrayRef<int64_t> holders, llvm::ArrayRef<int64_t> devices,
              llvm::ArrayRef<llvm::ArrayRef<int64_t>> others) {
     std::vector<IndexSet> pieces = splitEvenly(part, devices.size());
@@ -295,12 +297,12 @@ llvm::Error plumb::redistribution::verifyTransfer(const TransferPlan &plan) {
   for (auto [number, round] : llvm::enumerate(plan.rounds)) {
     for (const TileMessage &message : round)
       if (heldOf(message.sender, message.elements) != volume(message.elements))
-        return failure("round {0}: device {1} sends to device {2} what it does not hold", number, message.sender,
-                       message.receiver);
+        return failure("round {0}: device {1} sends to device {2} what it does not hold", number,
+                       message.sender, message.receiver);
     for (const TileMessage &message : round) {
       if (heldOf(message.receiver, message.elements) != 0)
-        return failure("round {0}: device {1} sends to device {2} what that already holds", number, message.sender,
-                       message.receiver);
+        return failure("round {0}: device {1} sends to device {2} what that already holds", number,
+                       message.sender, message.receiver);
       holds[message.receiver].push_back(message.elements);
     }
   }
@@ -308,6 +310,7 @@ llvm::Error plumb::redistribution::verifyTransfer(const TransferPlan &plan) {
   for (auto [rank, set] : llvm::enumerate(wanted))
     if (!plan.neutral[rank] && heldOf(plan.target.devices[rank], set) != volume(set))
       return failure("target rank {0} on device {1} lacks {2} of its {3} elements", rank,
-                     plan.target.devices[rank], volume(set) - heldOf(plan.target.devices[rank], set), volume(set));
+                     plan.target.devices[rank], volume(set) - heldOf(plan.target.devices[rank], set),
+                     volume(set));
   return llvm::Error::success();
 }

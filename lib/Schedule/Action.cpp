@@ -5,8 +5,9 @@
 using namespace plumb::schedule;
 
 const char *plumb::schedule::toString(ActionKind kind) {
-  static constexpr std::array names = {"",       "F",      "B",       "I",       "W",           "SEND_F",     "RECV_F",
-                                       "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "OVERLAP_F_B"};
+  static constexpr std::array names = {"",        "F",           "B",          "I",      "W",
+                                       "SEND_F",  "RECV_F",      "SEND_B",     "RECV_B", "UNSHARD",
+                                       "RESHARD", "REDUCE_GRAD", "OVERLAP_F_B"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -115,7 +116,8 @@ private:
     if (!action.isTransfer())
       return true;
     action.peer = neighbour(action.kind, action.stage);
-    return !consume(action.isSend() ? '>' : '<') || parseNumber(action.peer, "expected the peer's stage number");
+    return !consume(action.isSend() ? '>' : '<') ||
+           parseNumber(action.peer, "expected the peer's stage number");
   }
 
   bool parsePair(Action &action) {

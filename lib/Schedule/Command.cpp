@@ -74,22 +74,25 @@ static std::string parseRequest(const GenerateRequest &request, Numbers &numbers
     return "--ranks and --microbatches are needed, and --stages-per-rank counts from 1";
   if (!request.costs.empty() && (!parseNumbers(request.costs, 4, numbers.costs) ||
                                  std::any_of(numbers.costs.begin(), numbers.costs.end(), negative)))
-    return "--costs " + request.costs + ": expected four numbers F,I,W,C that are not negative, for example 1,1,1,0";
+    return "--costs " + request.costs +
+           ": expected four numbers F,I,W,C that are not negative, for example 1,1,1,0";
   if (!request.activationMemory.empty() && !parseNumbers(request.activationMemory, 3, numbers.activations))
-    return "--activation-memory " + request.activationMemory + ": expected three numbers F,I,W, for example 1,0,-1";
+    return "--activation-memory " + request.activationMemory +
+           ": expected three numbers F,I,W, for example 1,0,-1";
   std::vector<double> limit;
   if (!request.memoryLimit.empty()) {
     if (!parseNumbers(request.memoryLimit, 1, limit) || limit[0] <= 0)
       return "--memory-limit " + request.memoryLimit + ": expected a positive number";
     numbers.memoryLimit = limit[0];
   }
-  if (!request.format.empty() && request.format != "csv" && request.format != "text" && request.format != "json")
+  if (!request.format.empty() && request.format != "csv" && request.format != "text" &&
+      request.format != "json")
     return "--format " + request.format + ": expected csv, text or json";
   return "";
 }
 
-static Problem makeProblem(Kind kind, const GenerateRequest &request, const Numbers &numbers, int stagesPerRank,
-                           double share) {
+static Problem makeProblem(Kind kind, const GenerateRequest &request, const Numbers &numbers,
+                           int stagesPerRank, double share) {
   // A product that is too large is left for `check` to report.
   long long stages = std::min<long long>(static_cast<long long>(request.ranks) * stagesPerRank, 1 << 30);
   Problem problem = standardProblem(kind, request.ranks, static_cast<int>(stages), request.microbatches);
@@ -118,7 +121,8 @@ static std::vector<Problem> autoCandidates(const GenerateRequest &request, const
 static Result<Choice> solve(Kind kind, const GenerateRequest &request, const Numbers &numbers) {
   if (kind == Kind::Auto)
     return choose(autoCandidates(request, numbers));
-  bool onV = kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
+  bool onV =
+      kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
   int stagesPerRank = request.stagesPerRank > 0 ? request.stagesPerRank : onV ? 2 : 1;
   Problem problem = makeProblem(kind, request, numbers, stagesPerRank, 1);
   Result<Schedule> schedule = generate(kind, problem);
@@ -152,12 +156,14 @@ static std::string locate(const ValidateRequest &request, const Diagnostic &diag
   std::string place = request.fileName + ":" + std::to_string(diagnostic.rank + 1);
   size_t at = 0;
   for (int row = 0; row < diagnostic.rank && at != std::string::npos; ++row)
-    at = request.text.find('\n', at) == std::string::npos ? std::string::npos : request.text.find('\n', at) + 1;
+    at = request.text.find('\n', at) == std::string::npos ? std::string::npos
+                                                          : request.text.find('\n', at) + 1;
   if (diagnostic.cell < 0 || at == std::string::npos)
     return place;
   size_t begin = at;
   for (int cell = 0; cell < diagnostic.cell && begin != std::string::npos; ++cell)
-    begin = request.text.find(',', begin) == std::string::npos ? std::string::npos : request.text.find(',', begin) + 1;
+    begin = request.text.find(',', begin) == std::string::npos ? std::string::npos
+                                                               : request.text.find(',', begin) + 1;
   return begin == std::string::npos ? place : place + ":" + std::to_string(begin - at + 1);
 }
 
@@ -178,10 +184,10 @@ CommandOutput plumb::schedule::runValidate(const ValidateRequest &request) {
   if (request.stages < 1 || request.microbatches < 1 || request.ranks < 0 || request.replicas < 0)
     return fail(2, "--stages and --microbatches are needed; they, --ranks and --replicas count from 1");
   std::vector<double> map;
-  if (!request.map.empty() && (!parseNumbers(request.map, 0, map) ||
-                               std::any_of(map.begin(), map.end(), [](double rank) {
-                                 return rank != std::floor(rank) || rank < 0 || rank > 1e6;
-                               })))
+  if (!request.map.empty() &&
+      (!parseNumbers(request.map, 0, map) || std::any_of(map.begin(), map.end(), [](double rank) {
+        return rank != std::floor(rank) || rank < 0 || rank > 1e6;
+      })))
     return fail(2, "--map " + request.map + ": expected the rank of each stage, for example 0,1,1,0");
 
   Result<Schedule> schedule = parseCSV(request.text);
@@ -199,5 +205,8 @@ CommandOutput plumb::schedule::runValidate(const ValidateRequest &request) {
     problem.placements = {std::vector<int>(map.begin(), map.end())};
   if (std::optional<Diagnostic> error = verify(problem, *schedule, options))
     return error->violation == Violation::BadProblem ? fail(1, error->toString()) : rejected(request, *error);
-  return {0, "accept: " + std::to_string(schedule->numActions()) + " actions on " + std::to_string(rows) + " ranks\n", ""};
+  return {0,
+          "accept: " + std::to_string(schedule->numActions()) + " actions on " + std::to_string(rows) +
+              " ranks\n",
+          ""};
 }

@@ -6,8 +6,8 @@ using namespace plumb::schedule;
 
 namespace {
 
-/// A computing cell starts or ends. Sorted, all events are one order that respects every dependence: times first, then
-/// the position in a topological order, which decides where durations are zero.
+/// A computing cell starts or ends. Sorted, all events are one order that respects every dependence: times
+/// first, then the position in a topological order, which decides where durations are zero.
 struct Event {
   double time;
   int order;

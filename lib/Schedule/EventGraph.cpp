@@ -9,7 +9,8 @@ namespace {
 struct Successors {
   std::vector<int> begin, to;
 
-  Successors(int numEvents, const std::vector<std::pair<int, int>> &edges) : begin(numEvents + 1, 0), to(edges.size()) {
+  Successors(int numEvents, const std::vector<std::pair<int, int>> &edges)
+      : begin(numEvents + 1, 0), to(edges.size()) {
     for (const auto &edge : edges)
       ++begin[edge.first + 1];
     for (int event = 0; event < numEvents; ++event)
@@ -20,14 +21,16 @@ struct Successors {
   }
 };
 
-/// Breadth-first searches for cycles among the events that are left, each bounded by the best cycle found so far.
+/// Breadth-first searches for cycles among the events that are left, each bounded by the best cycle found so
+/// far.
 class CycleSearch {
 public:
   CycleSearch(const Successors &successors, const std::vector<bool> &left)
       : successors(successors), left(left), parent(left.size()), seenIn(left.size(), -1) {}
 
   std::vector<int> shortest() {
-    // Bounds the time on huge rejected graphs, where the last cycle found is then short, but not proven shortest.
+    // Bounds the time on huge rejected graphs, where the last cycle found is then short, but not proven
+    // shortest.
     constexpr size_t budget = 50'000'000;
     for (int event = 0; event < static_cast<int>(left.size()); ++event)
       if (left[event] && (best.empty() || visited < budget))

@@ -19,17 +19,18 @@ static Diagnostic bad(std::string message) {
   return diagnostic;
 }
 
-static std::optional<Diagnostic> checkSizes(const Problem &problem) {
+static std::optional<Diagnostic> checkSizes(const Problem &problem, bool allowIdleRanks) {
   if (problem.ranks < 1 || problem.stages < 1 || problem.microbatches < 1)
-    return bad("a pipeline needs at least one rank, stage and microbatch; got " + std::to_string(problem.ranks) +
-               ", " + std::to_string(problem.stages) + " and " + std::to_string(problem.microbatches));
-  if (problem.stages < problem.ranks)
+    return bad("a pipeline needs at least one rank, stage and microbatch; got " +
+               std::to_string(problem.ranks) + ", " + std::to_string(problem.stages) + " and " +
+               std::to_string(problem.microbatches));
+  if (problem.stages < problem.ranks && !allowIdleRanks)
     return bad(std::to_string(problem.stages) + " stages cannot occupy " + std::to_string(problem.ranks) +
                " ranks; use fewer ranks or split further");
-  constexpr long long most = 1 << 26;
-  if (static_cast<long long>(problem.stages) * problem.microbatches > most)
-    return bad(std::to_string(problem.stages) + " stages times " + std::to_string(problem.microbatches) +
-               " microbatches are more than the " + std::to_string(most) + " that can be scheduled");
+  constexpr long long most = 1 << 24;
+  if (problem.ranks > most || static_cast<long long>(problem.stages) * problem.microbatches > most)
+    return bad(std::to_string(problem.stages) + " stages with " + std::to_string(problem.microbatches) +
+               " microbatches on " + std::to_string(problem.ranks) + " ranks are too large to schedule");
   return std::nullopt;
 }
 
@@ -38,7 +39,7 @@ Problem Problem::chain(int ranks, int stages, int microbatches, Placement placem
   problem.ranks = ranks;
   problem.stages = stages;
   problem.microbatches = microbatches;
-  if (checkSizes(problem))
+  if (checkSizes(problem, /*allowIdleRanks=*/true))
     return problem; // for `check` to report
   problem.placements = {place(ranks, stages, placement)};
   problem.costs.resize(stages);
@@ -71,7 +72,7 @@ int Problem::stagesPerRank() const {
   return *std::max_element(count.begin(), count.end());
 }
 
-static std::optional<Diagnostic> checkPlacement(const Problem &problem) {
+static std::optional<Diagnostic> checkPlacement(const Problem &problem, bool allowIdleRanks) {
   std::vector<bool> used(problem.ranks, false);
   for (const std::vector<int> &placement : problem.placements) {
     if (placement.size() != static_cast<size_t>(problem.stages))
@@ -86,7 +87,7 @@ static std::optional<Diagnostic> checkPlacement(const Problem &problem) {
     }
   }
   for (int rank = 0; rank < problem.ranks; ++rank)
-    if (!used[rank])
+    if (!used[rank] && !allowIdleRanks)
       return bad("rank " + std::to_string(rank) + " holds no stage: " + std::to_string(problem.stages) +
                  " stages on " + std::to_string(problem.ranks) + " ranks; use fewer ranks or split further");
   if (problem.microbatches % static_cast<int>(problem.placements.size()) != 0)
@@ -117,9 +118,9 @@ static std::optional<Diagnostic> checkEdges(const Problem &problem) {
 static std::optional<Diagnostic> checkCosts(const Problem &problem) {
   if (problem.costs.size() != static_cast<size_t>(problem.stages) ||
       problem.activations.size() != static_cast<size_t>(problem.stages))
-    return bad("costs are given for " + std::to_string(problem.costs.size()) + " stages and activations for " +
-               std::to_string(problem.activations.size()) + ", the problem has " +
-               std::to_string(problem.stages));
+    return bad("costs are given for " + std::to_string(problem.costs.size()) +
+               " stages and activations for " + std::to_string(problem.activations.size()) +
+               ", the problem has " + std::to_string(problem.stages));
   for (int stage = 0; stage < problem.stages; ++stage) {
     const StageCost &cost = problem.costs[stage];
     for (double value : {cost.forward, cost.inputGrad, cost.weightGrad})
@@ -131,8 +132,9 @@ static std::optional<Diagnostic> checkCosts(const Problem &problem) {
         return bad("stage " + std::to_string(stage) + ": activation memory must be finite");
     double peak = std::max({change.forward, change.forward + change.inputGrad});
     if (peak > problem.memoryLimit) {
-      Diagnostic diagnostic = bad("stage " + std::to_string(stage) + ": one microbatch needs more memory than the " +
-                                  "limit allows; raise the limit or use smaller microbatches");
+      Diagnostic diagnostic =
+          bad("stage " + std::to_string(stage) + ": one microbatch needs more memory than the " +
+              "limit allows; raise the limit or use smaller microbatches");
       diagnostic.violation = Violation::MemoryLimit;
       return diagnostic;
     }
@@ -140,12 +142,12 @@ static std::optional<Diagnostic> checkCosts(const Problem &problem) {
   return std::nullopt;
 }
 
-std::optional<Diagnostic> Problem::check() const {
-  if (std::optional<Diagnostic> error = checkSizes(*this))
+std::optional<Diagnostic> Problem::check(bool allowIdleRanks) const {
+  if (std::optional<Diagnostic> error = checkSizes(*this, allowIdleRanks))
     return error;
   if (placements.empty())
     return bad("no placement of stages on ranks is given");
-  if (std::optional<Diagnostic> error = checkPlacement(*this))
+  if (std::optional<Diagnostic> error = checkPlacement(*this, allowIdleRanks))
     return error;
   if (std::optional<Diagnostic> error = checkEdges(*this))
     return error;

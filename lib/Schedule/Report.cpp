@@ -31,7 +31,8 @@ static double chooseScale(const Schedule &schedule, const Simulation &simulation
   return fits ? wanted : columns / simulation.makespan;
 }
 
-std::string plumb::schedule::drawTimeline(const Schedule &schedule, const Simulation &simulation, int columns) {
+std::string plumb::schedule::drawTimeline(const Schedule &schedule, const Simulation &simulation,
+                                          int columns) {
   if (!(simulation.makespan > 0) || columns < 1)
     return "";
   bool fits = false;
@@ -76,9 +77,10 @@ std::string plumb::schedule::toText(const Choice &choice, const Simulation &simu
   text.precision(10);
   text << toString(choice.kind) << ": " << problem.stages << " stages on " << problem.ranks << " ranks, "
        << problem.microbatches << " microbatches\n"
-       << drawTimeline(choice.schedule, simulation) << "makespan          " << simulation.makespan << "\nbubble            "
-       << percent(simulation.bubble) << " of the makespan, " << percent(simulation.bubbleSpan) << " of the longest span ("
-       << simulation.maxSpan << ")\npeak activations ";
+       << drawTimeline(choice.schedule, simulation) << "makespan          " << simulation.makespan
+       << "\nbubble            " << percent(simulation.bubble) << " of the makespan, "
+       << percent(simulation.bubbleSpan) << " of the longest span (" << simulation.maxSpan
+       << ")\npeak activations ";
   for (double peak : simulation.peakActivations)
     text << ' ' << peak;
   text << "\ncritical path    ";

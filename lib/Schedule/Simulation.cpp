@@ -58,7 +58,8 @@ std::optional<Diagnostic> Runner::checkRanges() const {
   Diagnostic diagnostic;
   if (schedule.rows.size() != static_cast<size_t>(problem.ranks)) {
     diagnostic.violation = Violation::WrongRankCount;
-    diagnostic.message = std::to_string(schedule.rows.size()) + " rows for " + std::to_string(problem.ranks) + " ranks";
+    diagnostic.message =
+        std::to_string(schedule.rows.size()) + " rows for " + std::to_string(problem.ranks) + " ranks";
     return diagnostic;
   }
   for (int rank = 0; rank < problem.ranks; ++rank)
@@ -259,6 +260,7 @@ Result<Simulation> Runner::run() {
   return std::move(result);
 }
 
-Result<Simulation> plumb::schedule::simulate(const Problem &problem, const Schedule &schedule, PairModel pairs) {
+Result<Simulation> plumb::schedule::simulate(const Problem &problem, const Schedule &schedule,
+                                             PairModel pairs) {
   return Runner(problem, schedule, pairs).run();
 }

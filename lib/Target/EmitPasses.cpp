@@ -21,7 +21,9 @@ public:
   StringRef getDescription() const override { return description; }
 
 private:
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<emitc::EmitCDialect>(); }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<emitc::EmitCDialect>();
+  }
   void runOnOperation() override {
     if (failed(emit(this->getOperation(), llvm::outs())))
       this->signalPassFailure();
@@ -38,6 +40,7 @@ void plumb::registerEmitPasses() {
     return std::make_unique<EmitPass<emitProgram>>("emit-program", "Prints the program of a verified plan");
   });
   registerPass([]() -> std::unique_ptr<Pass> {
-    return std::make_unique<EmitPass<emitPlanFile>>("emit-plan-file", "Prints the plan file of a verified plan");
+    return std::make_unique<EmitPass<emitPlanFile>>("emit-plan-file",
+                                                    "Prints the plan file of a verified plan");
   });
 }

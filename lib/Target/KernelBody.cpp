@@ -13,7 +13,8 @@ using namespace mlir;
 namespace plumb::kernels {
 
 /// Adds scale·expr to the coefficients of a linear function of the loops; false if it is none.
-static bool addLinear(AffineExpr expr, int64_t scale, SmallVectorImpl<int64_t> &coefficients, int64_t &constant) {
+static bool addLinear(AffineExpr expr, int64_t scale, SmallVectorImpl<int64_t> &coefficients,
+                      int64_t &constant) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
     coefficients[dim.getPosition()] += scale;
     return true;
@@ -33,7 +34,8 @@ static bool addLinear(AffineExpr expr, int64_t scale, SmallVectorImpl<int64_t> &
          addLinear(binary.getLHS(), scale * factor.getValue(), coefficients, constant);
 }
 
-static FailureOr<Access> buildAccess(ImplicitLocOpBuilder &b, Value operand, AffineMap map, ArrayRef<int64_t> sizes) {
+static FailureOr<Access> buildAccess(ImplicitLocOpBuilder &b, Value operand, AffineMap map,
+                                     ArrayRef<int64_t> sizes) {
   Access access;
   access.strides.assign(sizes.size(), 0);
   auto type = dyn_cast<MemRefType>(operand.getType());
@@ -87,7 +89,8 @@ struct Body {
 
 private:
   Value index(ImplicitLocOpBuilder &b, const Point &point, int dim) const;
-  Value gather(ImplicitLocOpBuilder &b, const Point &point, memref::LoadOp load, const IRMapping &values) const;
+  Value gather(ImplicitLocOpBuilder &b, const Point &point, memref::LoadOp load,
+               const IRMapping &values) const;
 };
 } // namespace
 
@@ -103,7 +106,8 @@ Value Body::index(ImplicitLocOpBuilder &b, const Point &point, int dim) const {
 }
 
 /// A load whose indices are computed: one element for all lanes, neighbours, or any element per lane.
-Value Body::gather(ImplicitLocOpBuilder &b, const Point &point, memref::LoadOp load, const IRMapping &values) const {
+Value Body::gather(ImplicitLocOpBuilder &b, const Point &point, memref::LoadOp load,
+                   const IRMapping &values) const {
   Type element = load.getMemRefType().getElementType();
   Access base{loadBase.lookup(load), element, {}};
   SmallVector<int64_t> strides;

@@ -5,6 +5,10 @@
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -25,7 +29,8 @@ static std::optional<int64_t> resultOfArgument(func::FuncOp function, unsigned a
 static LogicalResult verifyType(func::FuncOp function, Type type, const Twine &what) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
-    return function.emitError() << what << " of a kernel must be a ranked tensor of static shape, not " << type;
+    return function.emitError() << what << " of a kernel must be a ranked tensor of static shape, not "
+                                << type;
   Type element = tensor.getElementType();
   if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() > 64 ||
       (!element.isInteger(1) && element.getIntOrFloatBitWidth() % 8 != 0))
@@ -63,8 +68,30 @@ LogicalResult verifyKernelSignature(func::FuncOp function) {
   return success();
 }
 
+/// Whether a result is an update of `argument` by loops, insertions and structured ops, which bufferise in
+/// place.
+static bool updates(Value result, Value argument) {
+  while (result != argument) {
+    auto opResult = dyn_cast<OpResult>(result);
+    if (!opResult)
+      return false;
+    Operation *op = opResult.getOwner();
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      result = loop.getTiedLoopInit(opResult)->get();
+    else if (auto insertion = dyn_cast<tensor::InsertSliceOp>(op))
+      result = insertion.getDest();
+    else if (auto insertion = dyn_cast<tensor::InsertOp>(op))
+      result = insertion.getDest();
+    else if (auto structured = dyn_cast<linalg::LinalgOp>(op))
+      result = structured.getTiedOpOperand(opResult)->get();
+    else
+      return false;
+  }
+  return true;
+}
+
 /// Every result is materialised in its destination at the end, after all reads of in-out arguments.
-static void addDestinations(func::FuncOp function) {
+static SmallVector<unsigned> addDestinations(func::FuncOp function) {
   auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
   OpBuilder builder(terminator);
   SmallVector<Value> destinations(function.getNumResults());
@@ -73,9 +100,9 @@ static void addDestinations(func::FuncOp function) {
     auto result = resultOfArgument(function, i);
     if (result)
       destinations[*result] = function.getArgument(i);
-    function.setArgAttrs(i, builder.getDictionaryAttr(builder.getNamedAttr(
-                                bufferization::BufferizationDialect::kWritableAttrName,
-                                builder.getBoolAttr(result.has_value()))));
+    function.setArgAttrs(i, builder.getDictionaryAttr(
+                                builder.getNamedAttr(bufferization::BufferizationDialect::kWritableAttrName,
+                                                     builder.getBoolAttr(result.has_value()))));
   }
   for (Value &destination : destinations) {
     if (destination)
@@ -86,13 +113,16 @@ static void addDestinations(func::FuncOp function) {
     destination = function.getArgument(last);
   }
   for (auto [operand, destination] : llvm::zip_equal(terminator->getOpOperands(), destinations))
-    operand.set(bufferization::MaterializeInDestinationOp::create(builder, terminator.getLoc(), destination.getType(),
-                                                                  operand.get(), destination)
-                    .getResult());
+    if (!updates(operand.get(), destination))
+      operand.set(bufferization::MaterializeInDestinationOp::create(
+                      builder, terminator.getLoc(), destination.getType(), operand.get(), destination)
+                      .getResult());
+  return llvm::map_to_vector(
+      destinations, [](Value destination) { return cast<BlockArgument>(destination).getArgNumber(); });
 }
 
 LogicalResult bufferizeKernel(func::FuncOp function) {
-  addDestinations(function);
+  SmallVector<unsigned> destinations = addDestinations(function);
   auto module = function->getParentOfType<ModuleOp>();
   PassManager pm(module.getContext());
   pm.addPass(bufferization::createEmptyTensorEliminationPass());
@@ -105,8 +135,12 @@ LogicalResult bufferizeKernel(func::FuncOp function) {
   if (failed(pm.run(module)))
     return failure();
 
-  // The results are the destinations now.
+  // The results are the destinations now, but for an update that could not be made in place.
   auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  OpBuilder builder(terminator);
+  for (auto [result, destination] : llvm::zip_equal(terminator.getOperands(), destinations))
+    if (result != function.getArgument(destination))
+      memref::CopyOp::create(builder, terminator.getLoc(), result, function.getArgument(destination));
   terminator->setOperands({});
   function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), {}));
   function.removeResAttrsAttr();

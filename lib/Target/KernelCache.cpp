@@ -42,8 +42,9 @@ llvm::Expected<KernelCache> KernelCache::open(llvm::StringRef directory) {
     return cache;
   llvm::SmallString<128> temporary;
   if (std::error_code error = fs::createUniqueDirectory("plumb-kernels", temporary))
-    return llvm::createStringError(error, "neither '" + cache.directory +
-                                              "' nor a temporary directory can be written to: " + error.message());
+    return llvm::createStringError(error,
+                                   "neither '" + cache.directory +
+                                       "' nor a temporary directory can be written to: " + error.message());
   cache.directory = temporary.str().str();
   return cache;
 }

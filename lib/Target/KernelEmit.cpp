@@ -83,14 +83,15 @@ static linalg::FillOp findZeroFill(linalg::LinalgOp op) {
   return nullptr;
 }
 
-/// The op that writes `buffer`, between which and `reader` the work of the writer may be put off: nothing in between
-/// touches what it reads or writes.
+/// The op that writes `buffer`, between which and `reader` the work of the writer may be put off: nothing in
+/// between touches what it reads or writes.
 static linalg::LinalgOp findDeferrableWriter(linalg::LinalgOp reader, Value buffer) {
   linalg::LinalgOp writer;
   for (Operation *user : buffer.getUsers())
     if (auto op = dyn_cast<linalg::LinalgOp>(user);
-        op && op->getBlock() == reader->getBlock() && op->isBeforeInBlock(reader) && op.getNumDpsInits() == 1 &&
-        op.getDpsInits()[0] == buffer && !isa<linalg::FillOp>(user) && (!writer || writer->isBeforeInBlock(op)))
+        op && op->getBlock() == reader->getBlock() && op->isBeforeInBlock(reader) &&
+        op.getNumDpsInits() == 1 && op.getDpsInits()[0] == buffer && !isa<linalg::FillOp>(user) &&
+        (!writer || writer->isBeforeInBlock(op)))
       writer = op;
   if (!writer)
     return nullptr;
@@ -104,8 +105,8 @@ static linalg::LinalgOp findDeferrableWriter(linalg::LinalgOp reader, Value buff
   return writer;
 }
 
-/// Whether the reader may run tile by tile while the writer goes on: its outputs are none of the inputs of the
-/// writer, and where they are inputs of its own, element by element.
+/// Whether the reader may run tile by tile while the writer goes on: its outputs are none of the inputs of
+/// the writer, and where they are inputs of its own, element by element.
 static bool mayInterleave(linalg::LinalgOp writer, linalg::LinalgOp reader) {
   for (OpOperand &output : reader.getDpsInitsMutable()) {
     for (Value input : writer.getDpsInputs())
@@ -121,8 +122,8 @@ static bool mayInterleave(linalg::LinalgOp writer, linalg::LinalgOp reader) {
 }
 
 /// The nest of an elementwise op in the loops of the product whose output it reads through `operand`.
-static LoopNest inLoopsOf(const LoopNest &product, linalg::LinalgOp writer, LoopNest nest, linalg::LinalgOp reader,
-                          OpOperand *operand) {
+static LoopNest inLoopsOf(const LoopNest &product, linalg::LinalgOp writer, LoopNest nest,
+                          linalg::LinalgOp reader, OpOperand *operand) {
   // Both maps are permutations of loops, of the parallel ones in the case of the product.
   AffineMap written = writer.getMatchingIndexingMap(writer.getDpsInitOperand(0));
   AffineMap read = reader.getMatchingIndexingMap(operand);
@@ -155,10 +156,10 @@ bool KernelEmitter::emitWithProduct(linalg::LinalgOp op) {
         !mayInterleave(writer, op))
       continue;
     linalg::FillOp fill = findZeroFill(writer);
-    bool consumes = fill && buffer.getDefiningOp<memref::AllocOp>() && llvm::count(op->getOperands(), buffer) == 1 &&
-                    llvm::all_of(buffer.getUsers(), [&](Operation *user) {
-                      return user == fill || user == writer || user == op;
-                    });
+    bool consumes =
+        fill && buffer.getDefiningOp<memref::AllocOp>() && llvm::count(op->getOperands(), buffer) == 1 &&
+        llvm::all_of(buffer.getUsers(),
+                     [&](Operation *user) { return user == fill || user == writer || user == op; });
     ImplicitLocOpBuilder b(op.getLoc(), op);
     FailureOr<LoopNest> product = buildNest(b, writer), nest = buildNest(b, op);
     if (failed(product) || failed(nest) || nest->usesIndices)

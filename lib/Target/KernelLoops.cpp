@@ -46,10 +46,12 @@ private:
   void emitTile(Point point, int64_t vectors, int64_t valid);
   void emitReductionLane();
   void emitTransposed(int other);
+  void emitFromCopies();
   SmallVector<Value> evaluate(Point &point, ValueRange accumulators);
 
   ImplicitLocOpBuilder &b;
   const LoopNest &nest;
+  const VectorTarget &target;
   int64_t lanes = 1;
   int lane = -1;
   /// Outputs that one value is folded into over all reduction loops; the others are written at every point.
@@ -60,7 +62,7 @@ private:
 } // namespace
 
 Emitter::Emitter(ImplicitLocOpBuilder &b, const LoopNest &nest, const VectorTarget &target)
-    : b(b), nest(nest) {
+    : b(b), nest(nest), target(target) {
   for (const Access &access : llvm::concat<const Access>(nest.inputs, nest.outputs))
     if (access.element.isIntOrFloat())
       lanes = std::max(lanes, target.lanes(access.element));
@@ -87,8 +89,8 @@ Emitter::Emitter(ImplicitLocOpBuilder &b, const LoopNest &nest, const VectorTarg
 
 /// The loop along which an input lies contiguously though the lanes do not, or -1.
 int Emitter::transposedAlong(const Access &input) const {
-  if (throughMemory || lane < 0 || nest.reduction[lane] || input.strides[lane] == 0 || input.strides[lane] == 1 ||
-      nest.sizes[lane] < 4)
+  if (throughMemory || lane < 0 || nest.reduction[lane] || input.strides[lane] == 0 ||
+      input.strides[lane] == 1 || nest.sizes[lane] < 4)
     return -1;
   for (size_t loop = 0; loop < nest.loops(); ++loop)
     if (input.strides[loop] == 1 && nest.sizes[loop] >= 4 && !nest.reduction[loop])
@@ -96,8 +98,8 @@ int Emitter::transposedAlong(const Access &input) const {
   return -1;
 }
 
-/// Rough cycles per element with `lane` as vector loop: a vector access costs 1, one of separate elements as many as
-/// there are lanes.
+/// Rough cycles per element with `lane` as vector loop: a vector access costs 1, one of separate elements as
+/// many as there are lanes.
 double Emitter::costPerElement(int lane) const {
   int64_t width = lane < 0 ? 1 : lanes;
   auto cost = [&](ArrayRef<int64_t> strides) -> double {
@@ -114,8 +116,8 @@ double Emitter::costPerElement(int lane) const {
                  });
     total += tiles ? std::min(each, 6.0) : each;
   }
-  for (const Access &output : nest.outputs)
-    total += (nest.readsOutput[0] ? 2 : 1) * cost(output.strides);
+  for (auto [output, reads] : llvm::zip_equal(nest.outputs, nest.readsOutput))
+    total += (reads ? 2 : 1) * cost(output.strides);
   for (ArrayRef<int64_t> gather : nest.gathers)
     total += cost(gather);
   if (lane < 0)
@@ -150,8 +152,8 @@ int Emitter::chooseLane() const {
   return best;
 }
 
-/// Loops that run more than once, the longest stride outermost. When dot products are taken, that is the loop over
-/// most of the inputs, so that these stream by once.
+/// Loops that run more than once, the longest stride outermost. When dot products are taken, that is the loop
+/// over most of the inputs, so that these stream by once.
 SmallVector<int> Emitter::orderedLoops(bool reduction, ArrayRef<int> without) const {
   SmallVector<int> result;
   for (size_t loop = 0; loop < nest.loops(); ++loop)
@@ -235,7 +237,7 @@ void Emitter::emitParallelLane() {
       return SmallVector<Value>();
     }
     // Several accumulators hide the latency of the sum.
-    int64_t size = nest.sizes[lane], unroll = reduces && nest.bodyOps <= 8 ? 4 : 1;
+    int64_t size = nest.sizes[lane], unroll = nest.bodyOps > 8 ? 1 : reduces ? 4 : 2;
     int64_t chunk = unroll * lanes, whole = size / chunk * chunk, rest = size - whole;
     loop(b, 0, whole, chunk, {}, [&](Value index, ValueRange) {
       point.indices[lane] = index;
@@ -289,7 +291,8 @@ void Emitter::emitReductionLane() {
     SmallVector<Value> inits;
     for (int64_t i = 0; i < unroll; ++i)
       for (Operation *combiner : combiners)
-        inits.push_back(broadcast(b, arith::ConstantOp::create(b, *arith::getNeutralElement(combiner)), lanes));
+        inits.push_back(
+            broadcast(b, arith::ConstantOp::create(b, *arith::getNeutralElement(combiner)), lanes));
     SmallVector<int> outer = orderedLoops(/*reduction=*/true, lane);
     SmallVector<Value> partial = loops(b, outer, nest.sizes, point, inits, [&](ValueRange carried) {
       SmallVector<Value> next = loop(b, 0, whole, chunk, carried, [&](Value index, ValueRange inner) {
@@ -319,8 +322,8 @@ void Emitter::emitReductionLane() {
   });
 }
 
-/// Tiles of lanes × lanes points over the lane loop and `other`, in which the inputs that are contiguous along
-/// `other` are read in that direction and transposed in registers.
+/// Tiles of lanes × lanes points over the lane loop and `other`, in which the inputs that are contiguous
+/// along `other` are read in that direction and transposed in registers.
 void Emitter::emitTransposed(int other) {
   Point point(nest.loops());
   point.lane = lane;
@@ -374,10 +377,47 @@ void Emitter::emitTransposed(int other) {
   };
   loops(b, orderedLoops(/*reduction=*/false, {lane, other}), nest.sizes, point, {}, [&](ValueRange) {
     tiles(nest.sizes[other], [&](Value otherIndex, int64_t others) {
-      tiles(nest.sizes[lane], [&](Value laneIndex, int64_t valid) { emitSquare(otherIndex, laneIndex, others, valid); });
+      tiles(nest.sizes[lane],
+            [&](Value laneIndex, int64_t valid) { emitSquare(otherIndex, laneIndex, others, valid); });
     });
     return SmallVector<Value>();
   });
+}
+
+/// Copies the inputs that lie across the lanes first. A tile repeats the body for each of its vectors, which
+/// a long body is not worth.
+void Emitter::emitFromCopies() {
+  LoopNest plain = nest;
+  SmallVector<int> order = orderedLoops(/*reduction=*/false, lane);
+  order.push_back(lane);
+  for (auto [i, input] : llvm::enumerate(plain.inputs)) {
+    if (!nest.readsInput[i] || transposedAlong(input) < 0)
+      continue;
+    LoopNest copy;
+    copy.sizes.assign(nest.loops(), 1);
+    copy.reduction.assign(nest.loops(), false);
+    Access temporary{Value(), input.element, SmallVector<int64_t>(nest.loops(), 0)};
+    int64_t elements = 1;
+    for (int loop : llvm::reverse(order)) {
+      if (input.strides[loop] == 0)
+        continue;
+      copy.sizes[loop] = nest.sizes[loop];
+      temporary.strides[loop] = elements;
+      elements *= nest.sizes[loop];
+    }
+    temporary.pointer = addressOf(b, memref::AllocOp::create(b, MemRefType::get({elements}, input.element)));
+    copy.inputs.push_back(input);
+    copy.outputs.push_back(temporary);
+    copy.readsInput.push_back(true);
+    copy.readsOutput.push_back(false);
+    copy.combiners.push_back(nullptr);
+    copy.body = [](ImplicitLocOpBuilder &, const Point &, ValueRange inputs, ValueRange) {
+      return SmallVector<Value>{inputs[0]};
+    };
+    emitLoops(b, copy, target);
+    input = temporary;
+  }
+  emitLoops(b, plain, target);
 }
 
 void Emitter::emit() {
@@ -389,7 +429,7 @@ void Emitter::emit() {
   if (parallel)
     for (auto [input, reads] : llvm::zip_equal(nest.inputs, nest.readsInput))
       if (int other = reads && input.pointer ? transposedAlong(input) : -1; other >= 0)
-        return emitTransposed(other);
+        return nest.bodyOps <= 4 ? emitTransposed(other) : emitFromCopies();
   emitParallelLane();
 }
 

@@ -3,6 +3,7 @@
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -15,7 +16,16 @@ namespace plumb::kernels {
 
 LogicalResult lowerToLLVM(ModuleOp module) {
   RewritePatternSet approximations(module.getContext());
-  populateMathPolynomialApproximationPatterns(approximations);
+  // Those that come within a few units in the last place; sin, cos and pow are better left to the C library.
+  auto isApproximated = [](StringRef name) {
+    return llvm::is_contained({math::ErfOp::getOperationName(), math::ErfcOp::getOperationName(),
+                               math::ExpOp::getOperationName(), math::ExpM1Op::getOperationName(),
+                               math::Log1pOp::getOperationName(), math::Log2Op::getOperationName(),
+                               math::LogOp::getOperationName(), math::TanhOp::getOperationName()},
+                              name);
+  };
+  populateMathF32ExpansionPatterns(approximations, isApproximated);
+  populateMathPolynomialApproximationPatterns(approximations, isApproximated);
   if (failed(applyPatternsGreedily(module, std::move(approximations))))
     return module.emitError("functions cannot be approximated");
 

@@ -17,7 +17,9 @@ static unsigned bytesOf(Type element) { return std::max(8u, element.getIntOrFloa
 
 int64_t VectorTarget::lanes(Type type) const { return vectorBytes / std::max(4u, bytesOf(type)); }
 
-Type vectorOf(Type element, int64_t lanes) { return lanes == 1 ? element : Type(VectorType::get({lanes}, element)); }
+Type vectorOf(Type element, int64_t lanes) {
+  return lanes == 1 ? element : Type(VectorType::get({lanes}, element));
+}
 
 Value constantI64(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
@@ -41,7 +43,8 @@ Value applyLanewise(ImplicitLocOpBuilder &b, Operation *op, ValueRange operands,
   return b.create(state)->getResult(0);
 }
 
-Value linearIndex(ImplicitLocOpBuilder &b, ArrayRef<int64_t> strides, ArrayRef<Value> indices, int64_t offset) {
+Value linearIndex(ImplicitLocOpBuilder &b, ArrayRef<int64_t> strides, ArrayRef<Value> indices,
+                  int64_t offset) {
   Value sum;
   for (auto [stride, index] : llvm::zip_equal(strides, indices)) {
     if (!index || stride == 0)
@@ -87,8 +90,9 @@ Value loadVector(ImplicitLocOpBuilder &b, Type element, Value pointer, int64_t l
   if (valid == lanes)
     return fromStorage(b, element, LLVM::LoadOp::create(b, type, pointer, bytesOf(element)));
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type));
-  Value stored = LLVM::MaskedLoadOp::create(b, type, pointer, laneMask(b, lanes, valid), zero,
-                                            b.getI32IntegerAttr(bytesOf(element)), /*nontemporal=*/UnitAttr());
+  Value stored =
+      LLVM::MaskedLoadOp::create(b, type, pointer, laneMask(b, lanes, valid), zero,
+                                 b.getI32IntegerAttr(bytesOf(element)), /*nontemporal=*/UnitAttr());
   return fromStorage(b, element, stored);
 }
 
@@ -105,7 +109,8 @@ void storeElements(ImplicitLocOpBuilder &b, Value value, Value pointer, int64_t 
     LLVM::StoreOp::create(b, value, pointer, bytesOf(element));
     return;
   }
-  LLVM::MaskedStoreOp::create(b, value, pointer, laneMask(b, vector.getNumElements(), valid), bytesOf(element));
+  LLVM::MaskedStoreOp::create(b, value, pointer, laneMask(b, vector.getNumElements(), valid),
+                              bytesOf(element));
 }
 
 /// Stride between the lanes of a point.
@@ -123,7 +128,8 @@ Value loadAt(ImplicitLocOpBuilder &b, const Access &access, const Point &point) 
   auto type = VectorType::get({point.lanes}, access.element);
   Value vector = arith::ConstantOp::create(b, b.getZeroAttr(type));
   for (int64_t lane = 0; lane < point.valid; ++lane) {
-    Value element = loadElement(b, access.element, gep(b, access.element, pointer, constantI64(b, lane * stride)));
+    Value element =
+        loadElement(b, access.element, gep(b, access.element, pointer, constantI64(b, lane * stride)));
     vector = vector::InsertOp::create(b, element, vector, lane);
   }
   return vector;
@@ -144,11 +150,12 @@ void storeAt(ImplicitLocOpBuilder &b, Value value, const Access &access, const P
 }
 
 Value addressOf(ImplicitLocOpBuilder &b, Value memref) {
-  // The descriptor of a rank-0 base is { allocated pointer, aligned pointer, offset }. The cast meets its inverse
-  // when memrefs are lowered; a pointer made from an integer would lose its provenance.
+  // The descriptor of a rank-0 base is { allocated pointer, aligned pointer, offset }. The cast meets its
+  // inverse when memrefs are lowered; a pointer made from an integer would lose its provenance.
   auto metadata = memref::ExtractStridedMetadataOp::create(b, memref);
   auto pointerType = LLVM::LLVMPointerType::get(b.getContext());
-  auto descriptor = LLVM::LLVMStructType::getLiteral(b.getContext(), {pointerType, pointerType, b.getI64Type()});
+  auto descriptor =
+      LLVM::LLVMStructType::getLiteral(b.getContext(), {pointerType, pointerType, b.getI64Type()});
   Value base = UnrealizedConversionCastOp::create(b, descriptor, metadata.getBaseBuffer()).getResult(0);
   Value pointer = LLVM::ExtractValueOp::create(b, base, ArrayRef<int64_t>{1});
   Value offset = arith::IndexCastOp::create(b, b.getI64Type(), metadata.getOffset());
@@ -196,9 +203,8 @@ void mergeLoops(MutableArrayRef<LoopNest *> nests) {
     if (outer == inner || first.sizes[outer] == 1 || first.sizes[inner] == 1 ||
         first.reduction[outer] != first.reduction[inner])
       return false;
-    return forEachAccess([&](Access &access) {
-      return access.strides[outer] == access.strides[inner] * first.sizes[inner];
-    });
+    return forEachAccess(
+        [&](Access &access) { return access.strides[outer] == access.strides[inner] * first.sizes[inner]; });
   };
   for (size_t outer = 0; outer < first.loops(); ++outer)
     for (size_t inner = 0; inner < first.loops(); ++inner) {

@@ -105,7 +105,8 @@ static void addEntry(llvm::Module &module, llvm::StringRef symbol) {
 
   llvm::Type *size = module.getDataLayout().getIntPtrType(context);
   llvm::FunctionCallee launch = module.getOrInsertFunction(
-      "plumb_host_launch", llvm::FunctionType::get(builder.getInt32Ty(), {pointer, pointer, pointer, size, pointer}, false));
+      "plumb_host_launch",
+      llvm::FunctionType::get(builder.getInt32Ty(), {pointer, pointer, pointer, size, pointer}, false));
   llvm::SmallVector<llvm::Type *> types(kernel->arg_size() + 1, pointer);
   auto *entry = llvm::Function::Create(llvm::FunctionType::get(builder.getInt32Ty(), types, false),
                                        llvm::GlobalValue::ExternalLinkage, symbol, module);
@@ -121,10 +122,12 @@ static void addEntry(llvm::Module &module, llvm::StringRef symbol) {
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &target) {
-  // Loops come vectorised; guessing again would only make code larger.
+  // Loops come vectorised and unrolled; guessing again would only make code larger.
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
+  tuning.LoopUnrolling = false;
+  tuning.LoopInterleaving = false;
   llvm::PassBuilder builder(&target, tuning);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;

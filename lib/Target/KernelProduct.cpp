@@ -66,7 +66,11 @@ std::optional<Product> matchProduct(const LoopNest &nest) {
     bool inA = a->strides[loop] != 0, inB = b->strides[loop] != 0, inC = c->strides[loop] != 0;
     if (inC == nest.reduction[loop] || (nest.reduction[loop] && !(inA && inB)) || (!inA && !inB))
       return std::nullopt;
-    (!inC ? product.inner : inA && inB ? product.batch : inA ? product.rows : product.columns).push_back(loop);
+    (!inC         ? product.inner
+     : inA && inB ? product.batch
+     : inA        ? product.rows
+                  : product.columns)
+        .push_back(loop);
   }
   if (!llvm::is_contained(product.columns, contiguous) || product.inner.empty())
     return std::nullopt;
@@ -134,15 +138,16 @@ Emitter::Emitter(ImplicitLocOpBuilder &b, const Product &p, const VectorTarget &
     rowLoop = p.rows.back(), rows = p.nest.sizes[rowLoop];
   for (int loop : p.inner)
     depth *= p.nest.sizes[loop];
-  // Two vectors of B and a broadcast element of A beside the accumulators leave some registers to the addresses of
-  // a loop in flight. With few rows, wider tiles keep enough independent sums.
+  // Two vectors of B and a broadcast element of A beside the accumulators leave some registers to the
+  // addresses of a loop in flight. With few rows, wider tiles keep enough independent sums.
   int64_t accumulators = target.vectorRegisters * 3 / 4;
   int64_t vectors = std::min<int64_t>(llvm::divideCeil(columns, lanes), rows >= 4 ? 2 : 8 / rows);
   columnsPerTile = vectors * lanes;
   rowsPerTile = std::min(rows, accumulators / vectors);
   packsB = accessB().strides[columnLoop] != 1 || rows > 2 * rowsPerTile;
   // A block of packed panels shares the second-level cache with the rows of A that pass by.
-  int64_t budget = 768 * 1024 / (depth * columnsPerTile * std::max<int64_t>(4, element.getIntOrFloatBitWidth() / 8));
+  int64_t budget =
+      768 * 1024 / (depth * columnsPerTile * std::max<int64_t>(4, element.getIntOrFloatBitWidth() / 8));
   panelsPerBlock = std::clamp<int64_t>(budget, 1, std::max<int64_t>(1, columns / columnsPerTile));
   // A walk through A with long strides touches a page per step; worth a copy if several panels share it.
   int64_t bytesOfWalk = std::abs(accessA().strides[p.inner.back()]) * depth * 4;
@@ -166,8 +171,8 @@ SmallVector<int64_t> Emitter::packedStrides(int64_t width) const {
 }
 
 /// packed[k][i] = from(k, i) for `count` steps of `loop`, beginning at the point.
-void Emitter::pack(const Access &from, const Point &point, int loop, int64_t count, Value packed, int64_t width,
-                   ArrayRef<Operation *> conversions) {
+void Emitter::pack(const Access &from, const Point &point, int loop, int64_t count, Value packed,
+                   int64_t width, ArrayRef<Operation *> conversions) {
   LoopNest copy;
   copy.sizes.assign(p.nest.loops(), 1);
   copy.reduction.assign(p.nest.loops(), false);
@@ -210,7 +215,8 @@ void Emitter::emitRows(Point &point, function_ref<void(Point &, int64_t rows)> b
 void Emitter::emitTile(Point point, const Tile &tile) {
   const Access &accC = accessC();
   Access tileA = accessA(), tileB = accessB(), tileC = accC;
-  int64_t rowStrideA = rowLoop < 0 ? 0 : tileA.strides[rowLoop], rowStrideC = rowLoop < 0 ? 0 : accC.strides[rowLoop];
+  int64_t rowStrideA = rowLoop < 0 ? 0 : tileA.strides[rowLoop],
+          rowStrideC = rowLoop < 0 ? 0 : accC.strides[rowLoop];
   if (bufferC) {
     tileC.pointer = bufferC;
     rowStrideC = columnsPerTile;

@@ -66,7 +66,8 @@ FailureOr<int64_t> assignScratch(func::FuncOp function) {
       first = std::min(first, at);
       last = std::max(last, at);
     }
-    temporaries.push_back({alloc, static_cast<int64_t>(llvm::alignTo(std::max<int64_t>(bytes, 1), 64)), first, last});
+    temporaries.push_back(
+        {alloc, static_cast<int64_t>(llvm::alignTo(std::max<int64_t>(bytes, 1), 64)), first, last});
     return WalkResult::advance();
   });
   if (result.wasInterrupted())
@@ -76,16 +77,19 @@ FailureOr<int64_t> assignScratch(func::FuncOp function) {
 
   // Largest first, each at the lowest offset free during its life.
   SmallVector<Temporary *> order = llvm::to_vector(llvm::make_pointer_range(temporaries));
-  llvm::sort(order, [](Temporary *x, Temporary *y) { return std::pair(-x->bytes, x) < std::pair(-y->bytes, y); });
+  llvm::sort(order,
+             [](Temporary *x, Temporary *y) { return std::pair(-x->bytes, x) < std::pair(-y->bytes, y); });
   int64_t total = 0;
   SmallVector<Temporary *> placed;
   for (Temporary *next : order) {
     for (Temporary *other : placed) // sorted by offset
-      if (other->first <= next->last && next->first <= other->last && other->offset < next->offset + next->bytes)
+      if (other->first <= next->last && next->first <= other->last &&
+          other->offset < next->offset + next->bytes)
         next->offset = std::max(next->offset, other->offset + other->bytes);
     total = std::max(total, next->offset + next->bytes);
-    placed.insert(llvm::upper_bound(placed, next, [](Temporary *x, Temporary *y) { return x->offset < y->offset; }),
-                  next);
+    placed.insert(
+        llvm::upper_bound(placed, next, [](Temporary *x, Temporary *y) { return x->offset < y->offset; }),
+        next);
   }
 
   OpBuilder builder(function.getContext());
@@ -96,8 +100,8 @@ FailureOr<int64_t> assignScratch(func::FuncOp function) {
   for (Temporary &each : temporaries) {
     builder.setInsertionPoint(each.alloc);
     Value offset = arith::ConstantIndexOp::create(builder, each.alloc.getLoc(), each.offset);
-    Value view = memref::ViewOp::create(builder, each.alloc.getLoc(), each.alloc.getType(), function.getArgument(last),
-                                        offset, ValueRange{});
+    Value view = memref::ViewOp::create(builder, each.alloc.getLoc(), each.alloc.getType(),
+                                        function.getArgument(last), offset, ValueRange{});
     each.alloc.replaceAllUsesWith(view);
     each.alloc.erase();
   }

@@ -28,7 +28,9 @@ static Json toJson(ArrayAttr strings) {
   return list;
 }
 
-static Json toJson(ArrayRef<int64_t> numbers) { return Json(std::vector<int64_t>(numbers.begin(), numbers.end())); }
+static Json toJson(ArrayRef<int64_t> numbers) {
+  return Json(std::vector<int64_t>(numbers.begin(), numbers.end()));
+}
 
 /// Per dim the axes that shard it, and the number of equal blocks where it is not one.
 static Json toJson(LayoutAttr layout) {
@@ -100,7 +102,9 @@ static Json getCommunicators(const Pipeline &pipeline) {
   ModuleOp module = pipeline.module;
   for (auto op : module.getOps<ccl::CommunicatorOp>())
     if (used.contains(op.getSymName()))
-      list.push_back({{"name", op.getSymName().str()}, {"axes", toJson(op.getAxes())}, {"pipeline", toJson(op.getPipeline())}});
+      list.push_back({{"name", op.getSymName().str()},
+                      {"axes", toJson(op.getAxes())},
+                      {"pipeline", toJson(op.getPipeline())}});
   return list;
 }
 
@@ -112,15 +116,21 @@ static Json describeStage(StageOp stage) {
   };
   for (Operation &op : stage.getBody().front()) {
     if (auto load = dyn_cast<LoadOp>(op)) {
-      if (isa_and_nonnull<ParameterOp>(SymbolTable::lookupNearestSymbolFrom(load, load.getSymbolAttr())) && seen.insert(load.getSymbol()))
+      if (isa_and_nonnull<ParameterOp>(SymbolTable::lookupNearestSymbolFrom(load, load.getSymbolAttr())) &&
+          seen.insert(load.getSymbol()))
         parameters.push_back(load.getSymbol().str());
     } else if (auto send = dyn_cast<ccl::SendOp>(op)) {
-      sends.push_back(transfer(static_cast<int64_t>(send.getPeer()), send.getCommunicator(), send.getValue().getType()));
+      sends.push_back(
+          transfer(static_cast<int64_t>(send.getPeer()), send.getCommunicator(), send.getValue().getType()));
     } else if (auto recv = dyn_cast<ccl::RecvOp>(op)) {
-      receives.push_back(transfer(static_cast<int64_t>(recv.getPeer()), recv.getCommunicator(), recv.getResult().getType()));
+      receives.push_back(
+          transfer(static_cast<int64_t>(recv.getPeer()), recv.getCommunicator(), recv.getResult().getType()));
     }
   }
-  return {{"name", stage.getSymName().str()}, {"parameters", parameters}, {"receives", receives}, {"sends", sends}};
+  return {{"name", stage.getSymName().str()},
+          {"parameters", parameters},
+          {"receives", receives},
+          {"sends", sends}};
 }
 
 static Json getParameters(ModuleOp module) {

@@ -56,13 +56,16 @@ static bool hasState(ModuleOp module, StringRef kind) {
 
 static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   ModuleOp module = plan.module;
-  auto axis = findOp<PipelineOp>(module) ? plan.mesh.findAxis(findOp<PipelineOp>(module).getAxis()) : std::nullopt;
+  auto axis =
+      findOp<PipelineOp>(module) ? plan.mesh.findAxis(findOp<PipelineOp>(module).getAxis()) : std::nullopt;
   auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef();
-  writer.write(formatv("\nstatic const std::size_t kArenaBytes[] = {{{0}};\n\n} // namespace\n",
-                       joinNumbers(arenas)));
+  writer.write(
+      formatv("\nstatic const std::size_t kArenaBytes[] = {{{0}};\n\n} // namespace\n", joinNumbers(arenas)));
   auto table = [](bool exists, StringRef name) { return exists ? name.str() : std::string("{}"); };
   writer.write("const plumb::Program plumb_program = {");
-  auto field = [&](StringRef name, const Twine &value) { writer.write("    ." + name + " = " + value + ","); };
+  auto field = [&](StringRef name, const Twine &value) {
+    writer.write("    ." + name + " = " + value + ",");
+  };
   field("name", quote(getName(module)));
   field("mesh", table(!plan.axes.empty(), "kMesh"));
   field("pipelineAxis", Twine(axis ? static_cast<int>(*axis) : -1));

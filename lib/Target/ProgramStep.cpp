@@ -27,8 +27,8 @@ static void writeActions(ProgramWriter &writer, const ProgramPlan &plan, size_t 
   SmallVector<std::string> entries;
   auto add = [&](const schedule::Action &action) {
     if (!action.isIdle())
-      entries.push_back(formatv("{{plumb::{0}, {1}, {2}, {3}}", getKindName(action.kind), action.stage, action.microbatch,
-                                action.isTransfer() ? action.peer : -1));
+      entries.push_back(formatv("{{plumb::{0}, {1}, {2}, {3}}", getKindName(action.kind), action.stage,
+                                action.microbatch, action.isTransfer() ? action.peer : -1));
   };
   for (const schedule::Action &action : plan.actions.rows[coordinate]) {
     add(action.first());
@@ -52,14 +52,17 @@ static std::string describeHandovers(const ProgramPlan &plan, int64_t stage, Par
   return text;
 }
 
-/// The cases of `run` for one kind of action: per stage, and per peer where it has one, the calls of its parts.
-static void addCases(const ProgramPlan &plan, StringRef kind, ArrayRef<PartKind> kinds, SmallVectorImpl<std::string> &lines) {
+/// The cases of `run` for one kind of action: per stage, and per peer where it has one, the calls of its
+/// parts.
+static void addCases(const ProgramPlan &plan, StringRef kind, ArrayRef<PartKind> kinds,
+                     SmallVectorImpl<std::string> &lines) {
   std::map<std::pair<int64_t, int64_t>, std::string> calls; // by stage and peer
   for (PartKind partKind : kinds)
     for (const auto &[key, ops] : plan.parts)
       if (key.second.kind == partKind && plan.hasPart(key.first, key.second) &&
           !plan.pipeline.isHandover(key.first, key.second)) {
-        calls[{key.first, key.second.peer}] += describeCall(key.first, key.second) + describeHandovers(plan, key.first, partKind);
+        calls[{key.first, key.second.peer}] +=
+            describeCall(key.first, key.second) + describeHandovers(plan, key.first, partKind);
       }
   if (calls.empty())
     return;
@@ -83,9 +86,10 @@ static void writeRun(ProgramWriter &writer, const ProgramPlan &plan) {
   addCases(plan, "RECV_F", {PartKind::RecvForward}, lines);
   addCases(plan, "SEND_B", {PartKind::SendBackward}, lines);
   addCases(plan, "RECV_B", {PartKind::RecvBackward}, lines);
-  writer.write("\n// Launches what one action stands for; an action without work launches nothing.\n"
-               "void run(plumb::Rank &rank, const plumb::Action &action) {\n"
-               "  const auto microbatch = static_cast<std::size_t>(action.microbatch);\n  switch (action.kind) {");
+  writer.write(
+      "\n// Launches what one action stands for; an action without work launches nothing.\n"
+      "void run(plumb::Rank &rank, const plumb::Action &action) {\n"
+      "  const auto microbatch = static_cast<std::size_t>(action.microbatch);\n  switch (action.kind) {");
   for (const std::string &text : lines)
     writer.write(text);
   writer.write("  default:\n    break;\n  }\n}");
@@ -96,8 +100,9 @@ static void addStep(const ProgramPlan &plan, int64_t coordinate, SmallVectorImpl
   auto cleared = plan.module->getAttrOfType<DenseI64ArrayAttr>(kClearedAttr)[coordinate];
   lines.push_back(formatv("case {0}:", coordinate));
   if (cleared)
-    lines.push_back(formatv("  PLUMB_CUDA(cudaMemsetAsync(rank.at<void>(0), 0, {0}, rank.stream({1}))); // gradients and sums",
-                            cleared, plan.streams[0]));
+    lines.push_back(formatv(
+        "  PLUMB_CUDA(cudaMemsetAsync(rank.at<void>(0), 0, {0}, rank.stream({1}))); // gradients and sums",
+        cleared, plan.streams[0]));
   auto addOnce = [&](PartKind kind, bool perMicrobatch) {
     for (int64_t stage : stages)
       if (plan.hasPart(stage, {kind}) && perMicrobatch)
@@ -109,13 +114,15 @@ static void addStep(const ProgramPlan &plan, int64_t coordinate, SmallVectorImpl
   };
   addOnce(PartKind::Prologue, true);
   addOnce(PartKind::Begin, false);
-  lines.push_back(formatv("  for (const plumb::Action &action : kActions{0})\n      run(rank, action);", coordinate));
+  lines.push_back(
+      formatv("  for (const plumb::Action &action : kActions{0})\n      run(rank, action);", coordinate));
   addOnce(PartKind::Update, false);
   lines.push_back("  break;");
 }
 
 void plumb::target::writeStep(ProgramWriter &writer, ProgramPlan &plan) {
-  writer.write("\n// What each pipeline coordinate runs: kind, stage, microbatch, the stage at the other end.");
+  writer.write(
+      "\n// What each pipeline coordinate runs: kind, stage, microbatch, the stage at the other end.");
   for (size_t coordinate = 0; coordinate < plan.actions.rows.size(); ++coordinate)
     writeActions(writer, plan, coordinate);
   writeRun(writer, plan);

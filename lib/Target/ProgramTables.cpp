@@ -18,7 +18,8 @@ using llvm::formatv;
 static std::string declareKernel(func::FuncOp kernel, StringRef symbol) {
   std::string parameters;
   auto add = [&](Type type, bool isConst) {
-    parameters += (isConst ? "const " : "") + getElementNames(cast<RankedTensorType>(type).getElementType()).cpp.str() + " *, ";
+    parameters += (isConst ? "const " : "") +
+                  getElementNames(cast<RankedTensorType>(type).getElementType()).cpp.str() + " *, ";
   };
   SmallVector<bool> inPlace(kernel.getNumResults());
   for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes())) {
@@ -45,7 +46,8 @@ static void writeKernels(ProgramWriter &writer, ProgramPlan &plan) {
       names += formatv("constexpr auto &{0} = ::{1};\n", kernel.getSymName(), symbol.getValue());
   }
   if (!declarations.empty())
-    writer.write("\n// Kernels: inputs, outputs, scratch if any, stream.\nextern \"C\" {\n" + declarations + "}");
+    writer.write("\n// Kernels: inputs, outputs, scratch if any, stream.\nextern \"C\" {\n" + declarations +
+                 "}");
   writer.write("\nnamespace {");
   if (!names.empty())
     writer.write("\n" + StringRef(names).rtrim());
@@ -84,7 +86,8 @@ static void writeCommunicators(ProgramWriter &writer, ProgramPlan &plan) {
     std::string members = "{}";
     if (!communicator.getPipeline().empty()) {
       members = name + "_members";
-      writer.write(formatv("static const int {0}[] = {{{1}};", members, joinNumbers(communicator.getPipeline())));
+      writer.write(
+          formatv("static const int {0}[] = {{{1}};", members, joinNumbers(communicator.getPipeline())));
     }
     entries.push_back(formatv("{{{0}, {1}u, {2}}", quote(symbol), axes, members));
   }
@@ -123,7 +126,8 @@ static void writeArena(ProgramWriter &writer, ProgramPlan &plan, int64_t coordin
   if (!text.empty())
     writer.write(formatv("\n// The arena of pipeline coordinate {0}: {1} bytes.\nnamespace pp{0} {{\n"
                          "enum Offset : std::size_t {{\n{2}};\n} // namespace pp{0}",
-                         coordinate, plan.module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr)[coordinate], text));
+                         coordinate, plan.module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr)[coordinate],
+                         text));
 }
 
 static void nameSymbols(ProgramPlan &plan) {

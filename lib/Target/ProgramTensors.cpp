@@ -66,12 +66,13 @@ FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRe
   std::string aliases = "{}";
   if (!entry.aliases.empty()) {
     aliases = formatv("{0}_aliases_{1}", table, index);
-    writer.write(formatv("static const char *const {0}[] = {{{1}};", aliases,
-                         llvm::join(llvm::map_range(entry.aliases, [](StringRef a) { return quote(a); }), ", ")));
+    writer.write(
+        formatv("static const char *const {0}[] = {{{1}};", aliases,
+                llvm::join(llvm::map_range(entry.aliases, [](StringRef a) { return quote(a); }), ", ")));
   }
   return formatv("{{{0}, plumb::DType::{1}, {2}, {{{3}}, {4}_offsets[{5}], {6}, {7}}", quote(entry.name),
-                 getElementNames(entry.type.getElementType()).dtype, entry.type.getRank(), llvm::join(dims, ", "), table,
-                 index, entry.stride, aliases)
+                 getElementNames(entry.type.getElementType()).dtype, entry.type.getRank(),
+                 llvm::join(dims, ", "), table, index, entry.stride, aliases)
       .str();
 }
 
@@ -86,7 +87,8 @@ LogicalResult TensorTables::writeTable(StringRef name, ArrayRef<TensorEntry> ent
     rows += "\n    {" + llvm::join(cells, ", ") + "},";
   }
   writer.write("");
-  writer.write(formatv("static const std::size_t {0}_offsets[][{1}] = {{{2}\n};", name, plan.pipeline.coordinates, rows));
+  writer.write(formatv("static const std::size_t {0}_offsets[][{1}] = {{{2}\n};", name,
+                       plan.pipeline.coordinates, rows));
   SmallVector<std::string> texts;
   for (auto [index, entry] : llvm::enumerate(entries)) {
     FailureOr<std::string> text = describe(entry, name, index);
@@ -123,8 +125,12 @@ SmallVector<TensorEntry> TensorTables::getInputs() const {
       auto [it, isNew] = inputs.try_emplace(number);
       TensorEntry &tensor = it->second;
       if (isNew)
-        tensor = {"input." + std::to_string(number), RankedTensorType::get(shape, local.getElementType()), layout,
-                  SmallVector<int64_t>(plan.pipeline.coordinates, -1), 0, {input.getName().str()}};
+        tensor = {"input." + std::to_string(number),
+                  RankedTensorType::get(shape, local.getElementType()),
+                  layout,
+                  SmallVector<int64_t>(plan.pipeline.coordinates, -1),
+                  0,
+                  {input.getName().str()}};
       tensor.offsets[plan.pipeline.coordinateOf(static_cast<int64_t>(index))] = readEntry(input, kOffsetAttr);
       if (int64_t slotClass = readEntry(input, kSlotAttr); slotClass >= 0)
         tensor.stride = slots[slotClass].stride;
@@ -179,9 +185,10 @@ LogicalResult TensorTables::write() {
   }
   for (auto &[number, entry] : outputsByIndex)
     outputs.push_back(std::move(entry));
-  return success(succeeded(writeTable("kParameters", parameters)) && succeeded(writeTable("kGradients", gradients)) &&
-                 succeeded(writeTable("kInputs", getInputs())) && succeeded(writeTable("kOutputs", outputs)) &&
-                 succeeded(writeTable("kLoss", loss)));
+  return success(succeeded(writeTable("kParameters", parameters)) &&
+                 succeeded(writeTable("kGradients", gradients)) &&
+                 succeeded(writeTable("kInputs", getInputs())) &&
+                 succeeded(writeTable("kOutputs", outputs)) && succeeded(writeTable("kLoss", loss)));
 }
 
 LogicalResult plumb::target::writeTensors(ProgramWriter &writer, ProgramPlan &plan) {

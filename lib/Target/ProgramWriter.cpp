@@ -2,8 +2,8 @@
 
 #include "ProgramWriter.h"
 #include "mlir/Dialect/EmitC/IR/EmitC.h"
-#include "llvm/ADT/StringSet.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -15,18 +15,20 @@ using namespace plumb::target;
 
 static bool isKeyword(StringRef text) {
   static const llvm::StringSet<> keywords{
-      "alignas",   "alignof",  "and",       "and_eq",       "asm",      "auto",      "bitand",       "bitor",
-      "bool",      "break",    "case",      "catch",        "char",     "char8_t",   "char16_t",     "char32_t",
-      "class",     "compl",    "concept",   "const",        "consteval", "constexpr", "constinit",   "const_cast",
-      "continue",  "co_await", "co_return", "co_yield",     "decltype", "default",   "delete",       "do",
-      "double",    "dynamic_cast", "else",  "enum",         "explicit", "export",    "extern",       "false",
-      "float",     "for",      "friend",    "goto",         "if",       "inline",    "int",          "long",
-      "mutable",   "namespace", "new",      "noexcept",     "not",      "not_eq",    "nullptr",      "operator",
-      "or",        "or_eq",    "private",   "protected",    "public",   "register",  "reinterpret_cast", "requires",
-      "return",    "short",    "signed",    "sizeof",       "static",   "static_assert", "static_cast", "struct",
-      "switch",    "template", "this",      "thread_local", "throw",    "true",      "try",          "typedef",
-      "typeid",    "typename", "union",     "unsigned",     "using",    "virtual",   "void",         "volatile",
-      "wchar_t",   "while",    "xor",       "xor_eq"};
+      "alignas",     "alignof",   "and",        "and_eq",    "asm",      "auto",         "bitand",
+      "bitor",       "bool",      "break",      "case",      "catch",    "char",         "char8_t",
+      "char16_t",    "char32_t",  "class",      "compl",     "concept",  "const",        "consteval",
+      "constexpr",   "constinit", "const_cast", "continue",  "co_await", "co_return",    "co_yield",
+      "decltype",    "default",   "delete",     "do",        "double",   "dynamic_cast", "else",
+      "enum",        "explicit",  "export",     "extern",    "false",    "float",        "for",
+      "friend",      "goto",      "if",         "inline",    "int",      "long",         "mutable",
+      "namespace",   "new",       "noexcept",   "not",       "not_eq",   "nullptr",      "operator",
+      "or",          "or_eq",     "private",    "protected", "public",   "register",     "reinterpret_cast",
+      "requires",    "return",    "short",      "signed",    "sizeof",   "static",       "static_assert",
+      "static_cast", "struct",    "switch",     "template",  "this",     "thread_local", "throw",
+      "true",        "try",       "typedef",    "typeid",    "typename", "union",        "unsigned",
+      "using",       "virtual",   "void",       "volatile",  "wchar_t",  "while",        "xor",
+      "xor_eq"};
   return keywords.contains(text);
 }
 
@@ -84,7 +86,8 @@ std::string plumb::target::quote(StringRef text) {
   for (char c : text) {
     if (c == '"' || c == '\\')
       literal += '\\';
-    // A question mark could begin a trigraph; anything unprintable is written in octal, which ends after three digits.
+    // A question mark could begin a trigraph; anything unprintable is written in octal, which ends after
+    // three digits.
     if (llvm::isPrint(c) && c != '?')
       literal += c;
     else
@@ -102,7 +105,9 @@ ProgramWriter::ProgramWriter(ModuleOp plan)
   builder.setInsertionPointToEnd(source->getBody());
 }
 
-void ProgramWriter::write(const Twine &text) { emitc::VerbatimOp::create(builder, source->getLoc(), builder.getStringAttr(text)); }
+void ProgramWriter::write(const Twine &text) {
+  emitc::VerbatimOp::create(builder, source->getLoc(), builder.getStringAttr(text));
+}
 
 void ProgramWriter::include(StringRef header, bool standard) {
   emitc::IncludeOp::create(builder, source->getLoc(), header, standard);
@@ -115,11 +120,13 @@ void ProgramWriter::writeTable(StringRef type, StringRef name, ArrayRef<std::str
   auto element = emitc::OpaqueType::get(builder.getContext(), type);
   auto array = emitc::ArrayType::get({static_cast<int64_t>(entries.size())}, element);
   emitc::GlobalOp::create(builder, source->getLoc(), name, array,
-                          emitc::OpaqueAttr::get(builder.getContext(), text + "\n}"), /*extern=*/false, /*static=*/true,
+                          emitc::OpaqueAttr::get(builder.getContext(), text + "\n}"), /*extern=*/false,
+                          /*static=*/true,
                           /*const=*/true);
 }
 
-void ProgramWriter::writeFunction(StringRef comment, StringRef name, bool perMicrobatch, ArrayRef<std::string> lines) {
+void ProgramWriter::writeFunction(StringRef comment, StringRef name, bool perMicrobatch,
+                                  ArrayRef<std::string> lines) {
   if (!comment.empty())
     write("\n// " + comment);
   SmallVector<Type> inputs{emitc::OpaqueType::get(builder.getContext(), "plumb::Rank &")};
@@ -129,13 +136,15 @@ void ProgramWriter::writeFunction(StringRef comment, StringRef name, bool perMic
   OpBuilder body = OpBuilder::atBlockBegin(function.addEntryBlock());
   Location loc = source->getLoc();
   // The emitter numbers arguments; these lines give them names.
-  emitc::VerbatimOp::create(body, loc, body.getStringAttr("plumb::Rank &rank = {};"), function.getArguments().take_front(1));
+  emitc::VerbatimOp::create(body, loc, body.getStringAttr("plumb::Rank &rank = {};"),
+                            function.getArguments().take_front(1));
   bool usesMicrobatch = llvm::any_of(lines, [](StringRef line) { return line.contains("microbatch"); });
   if (perMicrobatch && usesMicrobatch)
     emitc::VerbatimOp::create(body, loc, body.getStringAttr("const std::size_t microbatch = {};"),
                               function.getArguments().drop_front(1));
   else if (perMicrobatch)
-    emitc::VerbatimOp::create(body, loc, body.getStringAttr("(void){};"), function.getArguments().drop_front(1));
+    emitc::VerbatimOp::create(body, loc, body.getStringAttr("(void){};"),
+                              function.getArguments().drop_front(1));
   for (const std::string &line : lines)
     emitc::VerbatimOp::create(body, loc, body.getStringAttr(line));
   emitc::ReturnOp::create(body, loc, Value());

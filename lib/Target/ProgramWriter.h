@@ -5,11 +5,11 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
+#include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Transforms/Slots.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "plumb/Dialect/CCL/CCL.h"
-#include "plumb/Transforms/Slots.h"
 
 namespace plumb::target {
 
@@ -58,7 +58,8 @@ public:
   /// Text at the top level.
   void write(const llvm::Twine &text);
   /// `static const <type> <name>[n] = {…}`; entries of more than one line stand alone.
-  void writeTable(llvm::StringRef type, llvm::StringRef name, llvm::ArrayRef<std::string> entries, int perLine = 1);
+  void writeTable(llvm::StringRef type, llvm::StringRef name, llvm::ArrayRef<std::string> entries,
+                  int perLine = 1);
   void include(llvm::StringRef header, bool standard);
   /// A function of a rank, and of a microbatch if it uses one.
   void writeFunction(llvm::StringRef comment, llvm::StringRef name, bool perMicrobatch,
@@ -77,8 +78,8 @@ struct ProgramPlan {
   mlir::SymbolTable symbols;
   MeshOp mesh;
   llvm::SmallVector<llvm::StringRef> axes;
-  /// Names of enumerators: streams by number; communicators, and offsets of parameters and states, by symbol; offsets
-  /// of inputs by number.
+  /// Names of enumerators: streams by number; communicators, and offsets of parameters and states, by symbol;
+  /// offsets of inputs by number.
   llvm::SmallVector<std::string> streams;
   llvm::StringMap<std::string> communicators, symbolNames;
   std::map<int64_t, std::string> inputNames;
@@ -88,8 +89,8 @@ struct ProgramPlan {
   std::map<std::pair<int64_t, Part>, llvm::SmallVector<mlir::Operation *>> parts;
 };
 
-/// An op that needs no call: a load, an input, a view, a store of what lies in the state already, the sending end of
-/// what stays on the rank.
+/// An op that needs no call: a load, an input, a view, a store of what lies in the state already, the sending
+/// end of what stays on the rank.
 bool isSilent(mlir::Operation *op);
 /// Whether ops call NCCL on the communicator: one that only serves stages of one rank is not made.
 llvm::StringSet<> findCommunicators(const Pipeline &pipeline);

@@ -1,8 +1,8 @@
 //===- StageNames.cpp - What the values of a stage are called in C++ ------------===//
 
 #include "StageNames.h"
-#include "llvm/ADT/StringSet.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -106,7 +106,8 @@ std::string StageNames::getPlace(Operation *op, unsigned result, Type type, Stri
   if (int64_t slotClass = readEntry(op, kSlotAttr, result); slotClass >= 0)
     if (std::string slot = getSlot(slotClass, false); !slot.empty())
       offset += formatv(" + {0} * {1}", slot, slots[slotClass].stride);
-  return formatv("rank.at<{0}>({1})", getElementNames(cast<RankedTensorType>(type).getElementType()).cpp, offset);
+  return formatv("rank.at<{0}>({1})", getElementNames(cast<RankedTensorType>(type).getElementType()).cpp,
+                 offset);
 }
 
 std::string StageNames::getAddress(Value value) const {
@@ -125,7 +126,8 @@ std::string StageNames::getAddress(Value value) const {
 }
 
 std::string StageNames::getAddress(StoreOp store) const {
-  return getPlace(store, 0, store.getValue().getType(), arena + "::" + plan.symbolNames.lookup(store.getSymbol()));
+  return getPlace(store, 0, store.getValue().getType(),
+                  arena + "::" + plan.symbolNames.lookup(store.getSymbol()));
 }
 
 std::string StageNames::getScratch(LaunchOp launch) const {
@@ -159,7 +161,8 @@ std::string StageNames::getDeclarations() const {
   }
   for (auto [name, slotClass] : llvm::zip(slotNames, slots))
     if (needsTable(slotClass))
-      tables += formatv("constexpr std::size_t {0}[{1}] = {{{2}};\n", name, slotClass.table.size(), joinNumbers(slotClass.table));
+      tables += formatv("constexpr std::size_t {0}[{1}] = {{{2}};\n", name, slotClass.table.size(),
+                        joinNumbers(slotClass.table));
   if (!offsets.empty())
     offsets = "enum Offset : std::size_t {\n" + offsets + "};\n";
   return offsets + tables;

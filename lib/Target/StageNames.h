@@ -34,7 +34,8 @@ public:
 
 private:
   void nameResult(mlir::OpResult result, Identifiers &identifiers);
-  std::string getPlace(mlir::Operation *op, unsigned result, mlir::Type type, llvm::StringRef enumerator) const;
+  std::string getPlace(mlir::Operation *op, unsigned result, mlir::Type type,
+                       llvm::StringRef enumerator) const;
 
   const ProgramPlan &plan;
   StageOp stage;
@@ -43,7 +44,7 @@ private:
   llvm::SmallVector<std::string> slotNames;
   llvm::DenseMap<mlir::Value, std::string> locals;
   llvm::DenseMap<mlir::Value, mlir::Value> sameAs; ///< By views and in-place results: the operand.
-  llvm::StringMap<std::string> outside;            ///< Locals of parameters, states and inputs, by their names.
+  llvm::StringMap<std::string> outside; ///< Locals of parameters, states and inputs, by their names.
 };
 
 } // namespace plumb::target

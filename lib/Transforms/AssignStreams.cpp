@@ -5,8 +5,8 @@
 #include "plumb/Dialect/Plumb/Plumb.h"
 #include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/Passes.h"
-#include "llvm/ADT/StringSet.h"
 #include "plumb/Transforms/Slots.h"
+#include "llvm/ADT/StringSet.h"
 #include <map>
 
 namespace plumb {
@@ -62,8 +62,8 @@ class StageStreams {
 public:
   StageStreams(const Pipeline &pipeline, StageOp stage, const SymbolTable &symbols, const Timetable &times,
                const llvm::StringMap<int64_t> &streams, int64_t &events)
-      : pipeline(pipeline), stage(stage), index(static_cast<int64_t>(stage.getIndex())), symbols(symbols), times(times),
-        streams(streams), events(events), buffers(stage, symbols) {}
+      : pipeline(pipeline), stage(stage), index(static_cast<int64_t>(stage.getIndex())), symbols(symbols),
+        times(times), streams(streams), events(events), buffers(stage, symbols) {}
 
   LogicalResult run();
 
@@ -120,7 +120,8 @@ LogicalResult StageStreams::assignStreams() {
     op.setAttr(kStreamAttr, builder.getI64IntegerAttr(stream));
     auto [it, isNew] = partStreams.try_emplace(getPart(&op), stream);
     if (it->second != stream)
-      return emitModelError(&op) << "uses the communicator " << channel << ", another op of " << getPart(&op).getName()
+      return emitModelError(&op) << "uses the communicator " << channel << ", another op of "
+                                 << getPart(&op).getName()
                                  << " uses a different one; one edge and direction has one communicator";
   }
   return success();
@@ -135,8 +136,8 @@ int64_t StageStreams::streamOf(const Part &part) const {
 // Slots
 //===----------------------------------------------------------------------===//
 
-/// The slots of a lifetime. A buffer that is sent is kept until its maker has run once more: with a second slot, that
-/// need not wait for the send.
+/// The slots of a lifetime. A buffer that is sent is kept until its maker has run once more: with a second
+/// slot, that need not wait for the send.
 LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
   bool isSent = !buffer.writer.isTransfer() &&
                 llvm::any_of(buffer.parts, [&](const Part &p) { return p.isSend() && streamOf(p) != 0; });
@@ -147,8 +148,8 @@ LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
       int64_t time = times.find(index, part, microbatch);
       if (time < 0 || begin < 0)
         return emitModelError(buffer.root.getDefiningOp())
-               << "is used in " << part.getName() << ", but the schedule has no such action for stage " << index
-               << ", microbatch " << microbatch;
+               << "is used in " << part.getName() << ", but the schedule has no such action for stage "
+               << index << ", microbatch " << microbatch;
       end = std::max(end, time);
     }
     intervals.push_back({begin, isSent ? times.findNext(index, buffer.writer, end) : end});
@@ -246,7 +247,7 @@ void StageStreams::makeReadyEvents() {
 /// Who fills a slot waits for the last reader of it on each other stream.
 void StageStreams::makeFreeEvents() {
   for (auto [slotClass, lifetime] : llvm::enumerate(lifetimes)) {
-    std::map<int64_t, Part> last; // by stream
+    std::map<int64_t, Part> last;           // by stream
     for (const Part &part : lifetime.parts) // in order
       if (streamOf(part) != streamOf(lifetime.writer))
         last.insert_or_assign(streamOf(part), part);
@@ -298,7 +299,8 @@ LogicalResult StageStreams::run() {
   return success();
 }
 
-/// One stream per communicator that stages send on, in the order of the communicators; 0 is the compute stream.
+/// One stream per communicator that stages send on, in the order of the communicators; 0 is the compute
+/// stream.
 static llvm::StringMap<int64_t> nameStreams(const Pipeline &pipeline, SmallVectorImpl<StringRef> &names) {
   llvm::StringSet<> channels;
   for (auto [index, stage] : llvm::enumerate(pipeline.stages))
@@ -336,8 +338,8 @@ class AssignStreamsPass : public plumb::impl::AssignStreamsBase<AssignStreamsPas
     int64_t events = 0;
     SymbolTable symbols(getOperation());
     for (auto [index, stage] : llvm::enumerate(pipeline->stages))
-      if (failed(StageStreams(*pipeline, stage, symbols, times[pipeline->coordinateOf(static_cast<int64_t>(index))], streams,
-                              events)
+      if (failed(StageStreams(*pipeline, stage, symbols,
+                              times[pipeline->coordinateOf(static_cast<int64_t>(index))], streams, events)
                      .run()))
         return signalPassFailure();
     Builder builder(&getContext());

@@ -23,7 +23,9 @@ LayoutAttr plumb::getDeclaredLayout(Operation *symbol) {
   return {};
 }
 
-static bool isView(Operation *op) { return op && (op->hasTrait<nn::Reinterprets>() || isa<ccl::SliceOp>(op)); }
+static bool isView(Operation *op) {
+  return op && (op->hasTrait<nn::Reinterprets>() || isa<ccl::SliceOp>(op));
+}
 
 /// The value whose memory, from its start, is that of `value`.
 static Value skipReinterprets(Value value) {
@@ -65,7 +67,14 @@ int64_t Buffers::lastUseOf(Value value) const {
 
 int64_t Buffers::create(Value root) {
   Operation *def = root.getDefiningOp();
-  buffers.push_back({root, getByteSize(root.getType()), {}, -1, getPart(def), {}, positions.lookup(def), positions.lookup(def)});
+  buffers.push_back({root,
+                     getByteSize(root.getType()),
+                     {},
+                     -1,
+                     getPart(def),
+                     {},
+                     positions.lookup(def),
+                     positions.lookup(def)});
   return static_cast<int64_t>(buffers.size()) - 1;
 }
 
@@ -133,8 +142,8 @@ Value Buffers::findDyingOperand(Operation *op) const {
     return {};
   Value operand = skipReinterprets(op->getOperand(0));
   Operation *def = operand.getDefiningOp();
-  if (isa<InputOp, ccl::SliceOp>(def) || getPhase(def) != getPhase(op) || lastUseOf(operand) != positions.lookup(op) ||
-      isSent(operand))
+  if (isa<InputOp, ccl::SliceOp>(def) || getPhase(def) != getPhase(op) ||
+      lastUseOf(operand) != positions.lookup(op) || isSent(operand))
     return {};
   const Buffer &buffer = find(operand);
   if (buffer.input >= 0)
@@ -176,6 +185,7 @@ StringRef Buffers::findTarget(OpResult result) const {
   // Where the next microbatch overwrites the state, later phases need the value elsewhere.
   if (isCutByMicrobatch(getDeclaredLayout(symbols->lookup(symbol))))
     return stores == 1 && loads == 0 ? symbol : StringRef();
-  bool escapes = llvm::any_of(result.getUsers(), [&](Operation *user) { return isView(user) || getPhase(user) != getPhase(op); });
+  bool escapes = llvm::any_of(
+      result.getUsers(), [&](Operation *user) { return isView(user) || getPhase(user) != getPhase(op); });
   return escapes && getPart(op).isPerMicrobatch() ? StringRef() : symbol;
 }

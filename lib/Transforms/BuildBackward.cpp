@@ -49,8 +49,8 @@ public:
   }
 
 private:
-  /// A value is active when a trainable parameter reaches it through derivatives, and batched when a model input
-  /// reaches it.
+  /// A value is active when a trainable parameter reaches it through derivatives, and batched when a model
+  /// input reaches it.
   void findActiveValues() {
     for (Operation &op : body) {
       bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });

@@ -1,9 +1,9 @@
 //===- CompileKernels.cpp - Compiles the kernels for the host -----------------===//
 
-#include "plumb/Target/Kernels.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Target/Kernels.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/PlanAttributes.h"
 

@@ -1,12 +1,12 @@
 //===- FormKernels.cpp - Outlines groups of tensor ops into kernels ---------===//
 
-#include "KernelName.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
-#include "plumb/Dialect/CCL/CCL.h"
 #include "KernelGroups.h"
+#include "KernelName.h"
+#include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/PlanAttributes.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace plumb {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -37,6 +37,9 @@ class KernelLibrary {
 public:
   explicit KernelLibrary(ModuleOp module) : module(module), builder(module.getBodyRegion()) {
     builder.setInsertionPointToEnd(module.getBody());
+    for (Operation &op : module.getOps())
+      if (auto symbol = dyn_cast<SymbolOpInterface>(op))
+        names[symbol.getName()] = 1;
   }
 
   func::FuncOp get(const KernelShape &shape, ArrayRef<nn::TensorOpInterface> ops);
@@ -89,12 +92,16 @@ class FormKernelsPass : public plumb::impl::FormKernelsBase<FormKernelsPass> {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Two groups with equal descriptions have equal kernels. Attributes and types are unique objects, so their addresses
-/// stand for them; they decide equality only, never an order.
+/// Two groups with equal descriptions have equal kernels. Attributes and types are unique objects, so their
+/// addresses stand for them; they decide equality only, never an order.
 std::string KernelLibrary::describe(const KernelShape &shape) const {
   std::string text;
-  auto append = [&](const void *object) { text.append(reinterpret_cast<const char *>(&object), sizeof object); };
-  auto appendNumber = [&](int64_t number) { text.append(reinterpret_cast<const char *>(&number), sizeof number); };
+  auto append = [&](const void *object) {
+    text.append(reinterpret_cast<const char *>(&object), sizeof object);
+  };
+  auto appendNumber = [&](int64_t number) {
+    text.append(reinterpret_cast<const char *>(&number), sizeof number);
+  };
   DenseMap<Value, int64_t> numbers;
   auto number = [&](Value value) { numbers.try_emplace(value, static_cast<int64_t>(numbers.size())); };
   for (Value input : shape.inputs) {

@@ -84,7 +84,8 @@ int KernelGroups::findGroupToJoin(nn::TensorOpInterface op) const {
     return -1;
   int64_t latest = -1;
   for (Value operand : op->getOperands())
-    if (Operation *def = skipViews(operand).getDefiningOp(); def && !constants.contains(operand.getDefiningOp()))
+    if (Operation *def = skipViews(operand).getDefiningOp();
+        def && !constants.contains(operand.getDefiningOp()))
       latest = std::max(latest, positions.lookup(def));
   for (Value operand : op->getOperands()) {
     int group = find(skipViews(operand).getDefiningOp());
@@ -102,9 +103,8 @@ void KernelGroups::addTensorOp(nn::TensorOpInterface op, int64_t position) {
       depth = std::max(depth, constants.lookup(operand.getDefiningOp()));
     constants[op] = depth + 1;
     // A kernel of its own only where something reads it that is no kernel.
-    if (llvm::all_of(op->getUsers(), [](Operation *user) {
-          return isa<nn::TensorOpInterface>(user) && !isView(user);
-        })) {
+    if (llvm::all_of(op->getUsers(),
+                     [](Operation *user) { return isa<nn::TensorOpInterface>(user) && !isView(user); })) {
       positions[op] = position;
       return;
     }
@@ -143,13 +143,15 @@ StoreOp KernelGroups::findInPlaceStore(Value value, int group, LoadOp &load) con
     auto store = dyn_cast<StoreOp>(user);
     if (!store || getPhase(store) != groups[group].phase)
       continue;
-    // The kernel overwrites the state earlier than the store did, so nothing else may read it in this phase; and it
-    // reads each element of the state just before it writes it, so only this op may read the loaded value.
+    // The kernel overwrites the state earlier than the store did, so nothing else may read it in this phase;
+    // and it reads each element of the state just before it writes it, so only this op may read the loaded
+    // value.
     load = {};
     bool others = false;
     for (LoadOp candidate : loads.find(store)->second) {
       Value loaded = candidate.getResult();
-      if (loaded.hasOneUse() && *loaded.getUsers().begin() == def && loaded.getType() == value.getType() && !load)
+      if (loaded.hasOneUse() && *loaded.getUsers().begin() == def && loaded.getType() == value.getType() &&
+          !load)
         load = candidate;
       else
         others |= isReadIn(loaded, groups[group].phase);

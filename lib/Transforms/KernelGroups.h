@@ -1,28 +1,29 @@
 //===- KernelGroups.h - Which tensor ops share a kernel ---------*- C++ -*-===//
 //
-// The rule looks at sharding rules and traits only. An *elementwise* op has one result, only parallel factors, and
-// operands that are aligned with the result or broadcast to it. Any other op is an *anchor*.
+// The rule looks at sharding rules and traits only. An *elementwise* op has one result, only parallel
+// factors, and operands that are aligned with the result or broadcast to it. Any other op is an *anchor*.
 //
 //   * An anchor starts a group. So does an elementwise op that cannot join one.
-//   * An elementwise op joins the group of the operand that is made last, if that group belongs to the same phase and
+//   * An elementwise op joins the group of the operand that is made last, if that group belongs to the same
+//   phase and
 //     the operand has as many elements as the result.
 //
-// A group stands where its first op stood. Each op joins the *latest* of the groups it reads, so everything else that
-// it reads is made before that place: groups in order of their places respect all dependences, and none has a path
-// that leaves it and comes back. Linear in the number of uses.
+// A group stands where its first op stood. Each op joins the *latest* of the groups it reads, so everything
+// else that it reads is made before that place: groups in order of their places respect all dependences, and
+// none has a path that leaves it and comes back. Linear in the number of uses.
 //
-// Constants (ops without operands, and views and broadcasts of them) belong to no group: each group that reads one
-// makes its own. Views lie inside a group where it reads their operand, outside elsewhere.
+// Constants (ops without operands, and views and broadcasts of them) belong to no group: each group that
+// reads one makes its own. Views lie inside a group where it reads their operand, outside elsewhere.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef PLUMB_LIB_TRANSFORMS_KERNELGROUPS_H
 #define PLUMB_LIB_TRANSFORMS_KERNELGROUPS_H
 
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace plumb {
 
@@ -44,8 +45,8 @@ public:
 
   /// Whether the group makes its own copy of the op: a constant, or a view of what the group makes.
   bool isInternal(mlir::Operation *op, int group) const;
-  /// The store that the group may carry out by overwriting the state, as the operand `load` of its op that makes the
-  /// stored `value`; null if there is none.
+  /// The store that the group may carry out by overwriting the state, as the operand `load` of its op that
+  /// makes the stored `value`; null if there is none.
   StoreOp findInPlaceStore(mlir::Value value, int group, LoadOp &load) const;
 
 private:

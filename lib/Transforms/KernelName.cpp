@@ -17,8 +17,8 @@ static std::string join(ArrayRef<int64_t> sizes) {
   return llvm::join(llvm::map_range(sizes, [](int64_t size) { return std::to_string(size); }), "x");
 }
 
-/// "nt_256x192x64": whether the summed index is the last of the left operand (n, else t) and the first of the right
-/// one (n, else t); batch, M, N and K. Empty for what is no product of two tensors.
+/// "nt_256x192x64": whether the summed index is the last of the left operand (n, else t) and the first of the
+/// right one (n, else t); batch, M, N and K. Empty for what is no product of two tensors.
 static std::string describeContraction(const nn::ShardingRule &rule) {
   if (rule.operands.size() != 2 || rule.results.size() != 1)
     return "";
@@ -29,7 +29,8 @@ static std::string describeContraction(const nn::ShardingRule &rule) {
     bool left = has(rule.operands[0], f), right = has(rule.operands[1], f);
     if (properties.kind == FactorKind::Reduction && left && right)
       summed = f;
-    if (properties.kind == FactorKind::Replicated || (properties.kind == FactorKind::Reduction && !(left && right)))
+    if (properties.kind == FactorKind::Replicated ||
+        (properties.kind == FactorKind::Reduction && !(left && right)))
       return "";
     int64_t &size = properties.kind == FactorKind::Reduction ? k : left && right ? batch : left ? m : n;
     size *= properties.size;
@@ -50,7 +51,8 @@ static std::string describeSizes(nn::TensorOpInterface op) {
     return contraction;
   // A reduction is known by what it reads.
   ArrayRef<int64_t> largest;
-  for (Value value : llvm::concat<Value>(SmallVector<Value>(op->getResults()), SmallVector<Value>(op->getOperands()))) {
+  for (Value value :
+       llvm::concat<Value>(SmallVector<Value>(op->getResults()), SmallVector<Value>(op->getOperands()))) {
     auto type = cast<RankedTensorType>(value.getType());
     if (largest.empty() || type.getNumElements() > ShapedType::getNumElements(largest))
       largest = type.getShape();

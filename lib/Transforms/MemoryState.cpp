@@ -59,8 +59,8 @@ Finding MemoryState::read(int64_t stream, ByteRange range, int64_t tag) {
   split(range.offset);
   split(range.offset + range.bytes);
   Access access = next(stream);
-  for (auto it = segments.lower_bound(range.offset); it != segments.end() && it->first < range.offset + range.bytes;
-       ++it) {
+  for (auto it = segments.lower_bound(range.offset);
+       it != segments.end() && it->first < range.offset + range.bytes; ++it) {
     if (!isOrdered(it->second.writer, stream))
       return {Conflict::Race, it->second.tag};
     auto mine = llvm::find_if(it->second.readers, [&](const Access &a) { return a.stream == stream; });
@@ -79,8 +79,8 @@ Finding MemoryState::write(int64_t stream, ByteRange range, int64_t tag) {
     return {};
   split(range.offset);
   split(range.offset + range.bytes);
-  for (auto it = segments.lower_bound(range.offset); it != segments.end() && it->first < range.offset + range.bytes;
-       ++it) {
+  for (auto it = segments.lower_bound(range.offset);
+       it != segments.end() && it->first < range.offset + range.bytes; ++it) {
     const Segment &segment = it->second;
     if (!isOrdered(segment.writer, stream) ||
         llvm::any_of(segment.readers, [&](const Access &reader) { return !isOrdered(reader, stream); }))

@@ -1,8 +1,8 @@
 //===- MemoryState.h - What lies in an arena, and who may touch it -*- C++ -*-===//
 //
-// Every byte that has been written carries a *tag*, the number of what was written there. Streams are ordered by
-// vector clocks: `clock[s]` of a stream is how far it has waited for stream s. Two accesses of different streams, one
-// of them a write, are a race unless the later one's clock covers the earlier one.
+// Every byte that has been written carries a *tag*, the number of what was written there. Streams are ordered
+// by vector clocks: `clock[s]` of a stream is how far it has waited for stream s. Two accesses of different
+// streams, one of them a write, are a race unless the later one's clock covers the earlier one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +61,7 @@ private:
   };
   struct Segment {
     int64_t end, tag;
-    Access writer; ///< Stream -1: the host.
+    Access writer;                        ///< Stream -1: the host.
     llvm::SmallVector<Access, 2> readers; ///< The latest of each stream.
   };
   using Segments = std::map<int64_t, Segment>;
@@ -71,7 +71,8 @@ private:
   }
   Access next(int64_t stream) const { return {stream, clocks[stream][stream] + 1}; }
   bool isInside(ByteRange range) const {
-    return range.offset >= 0 && range.bytes >= 0 && range.offset <= bytes && range.bytes <= bytes - range.offset;
+    return range.offset >= 0 && range.bytes >= 0 && range.offset <= bytes &&
+           range.bytes <= bytes - range.offset;
   }
   /// Whether all bytes have the tag; with -1, that of the first.
   Finding scan(ByteRange range, int64_t tag) const;

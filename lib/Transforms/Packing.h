@@ -14,7 +14,8 @@ inline constexpr int64_t kAlignment = 64;
 
 inline int64_t alignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Best fit: what is allocated takes the smallest hole that holds it, the lowest of equal ones. O(log n) a call.
+/// Best fit: what is allocated takes the smallest hole that holds it, the lowest of equal ones. O(log n) a
+/// call.
 class Packing {
 public:
   /// The offset of `bytes` bytes, which are rounded up to the alignment. Nothing lies in no memory, at 0.
@@ -31,7 +32,7 @@ private:
   void addHole(int64_t offset, int64_t bytes);
   void removeHole(std::map<int64_t, int64_t>::iterator hole);
 
-  std::map<int64_t, int64_t> holes;              // offset → bytes; no two touch
+  std::map<int64_t, int64_t> holes;             // offset → bytes; no two touch
   std::set<std::pair<int64_t, int64_t>> bySize; // (bytes, offset)
   int64_t end = 0, used = 0;
 };

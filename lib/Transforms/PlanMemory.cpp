@@ -1,10 +1,10 @@
 //===- PlanMemory.cpp - Where everything lies in the arena --------------------===//
 
 #include "Packing.h"
-#include "plumb/Transforms/Buffers.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Slots.h"
 #include "plumb/Transforms/Utils.h"
@@ -45,7 +45,8 @@ struct Usage {
 /// Plans the arena of one coordinate.
 class ArenaPlanner {
 public:
-  ArenaPlanner(const Pipeline &pipeline, int64_t coordinate, llvm::StringMap<SmallVector<int64_t>> &symbolOffsets)
+  ArenaPlanner(const Pipeline &pipeline, int64_t coordinate,
+               llvm::StringMap<SmallVector<int64_t>> &symbolOffsets)
       : pipeline(pipeline), coordinate(coordinate), symbolOffsets(symbolOffsets), symbols(pipeline.module) {
     for (int64_t stage : pipeline.stagesOf(coordinate))
       stages.emplace_back(pipeline.stages[stage], symbols);
@@ -77,9 +78,9 @@ private:
   llvm::StringMap<SmallVector<int64_t>> &symbolOffsets;
   SymbolTable symbols;
   SmallVector<StageMemory, 0> stages;
-  llvm::StringMap<Type> types; ///< Local types of the parameters and states that some stage here uses.
+  llvm::StringMap<Type> types;       ///< Local types of the parameters and states that some stage here uses.
   std::map<int64_t, int64_t> inputs; ///< Offsets by number.
-  int64_t regionSize = 0; ///< Of the region for temporaries, which begins at `end`.
+  int64_t regionSize = 0;            ///< Of the region for temporaries, which begins at `end`.
 };
 
 } // namespace
@@ -94,7 +95,8 @@ void ArenaPlanner::findSymbolTypes() {
     }
 }
 
-/// Places the parameters and states for which `isWanted(op)` holds, in the order of the module. Returns their bytes.
+/// Places the parameters and states for which `isWanted(op)` holds, in the order of the module. Returns their
+/// bytes.
 template <typename Predicate>
 int64_t ArenaPlanner::placeSymbols(Predicate isWanted) {
   int64_t begin = end;
@@ -123,8 +125,8 @@ void ArenaPlanner::placeInputs() {
     }
 }
 
-/// Places what lives from part to part: one buffer per step, or one per slot. All buffers of a class lie together in
-/// each of its slots.
+/// Places what lives from part to part: one buffer per step, or one per slot. All buffers of a class lie
+/// together in each of its slots.
 void ArenaPlanner::placeSlots(StageMemory &memory) {
   SmallVector<int64_t> sizes(memory.classes.size());
   for (auto [number, buffer] : llvm::enumerate(memory.buffers.all())) {
@@ -153,11 +155,14 @@ void ArenaPlanner::placeSlots(StageMemory &memory) {
         memory.classes[slotClass].stride = alignUp(getByteSize(store.getValue().getType()));
 }
 
-/// Places what one phase uses alone, by its first and last use. `first` is the position of the phase in the block.
-void ArenaPlanner::placeTemporaries(StageMemory &memory, ArrayRef<Operation *> ops, int64_t first, Packing &packing) {
+/// Places what one phase uses alone, by its first and last use. `first` is the position of the phase in the
+/// block.
+void ArenaPlanner::placeTemporaries(StageMemory &memory, ArrayRef<Operation *> ops, int64_t first,
+                                    Packing &packing) {
   SmallVector<SmallVector<int64_t, 2>> begins(ops.size()), ends(ops.size());
   for (auto [number, buffer] : llvm::enumerate(memory.buffers.all()))
-    if (buffer.isTemporary() && buffer.first >= first && buffer.first < first + static_cast<int64_t>(ops.size())) {
+    if (buffer.isTemporary() && buffer.first >= first &&
+        buffer.first < first + static_cast<int64_t>(ops.size())) {
       begins[buffer.first - first].push_back(static_cast<int64_t>(number));
       ends[buffer.last - first].push_back(static_cast<int64_t>(number));
     }
@@ -176,7 +181,8 @@ void ArenaPlanner::placeTemporaries(StageMemory &memory, ArrayRef<Operation *> o
     if (packing.live() > usage.temporaries) {
       usage.temporaries = packing.live();
       std::string place = describe(op);
-      usage.largest = memory.stage.getSymName().str() + ", " + getPart(op).getName() + (place.empty() ? "" : ", ") + place;
+      usage.largest = memory.stage.getSymName().str() + ", " + getPart(op).getName() +
+                      (place.empty() ? "" : ", ") + place;
     }
     packing.release(scratchOffset, scratch);
     for (int64_t number : ends[index])
@@ -210,7 +216,7 @@ void ArenaPlanner::annotate(StageMemory &memory) {
       const Buffer &buffer = memory.buffers.find(result);
       offsets.push_back(buffer.input >= 0        ? inputs[buffer.input]
                         : !buffer.symbol.empty() ? offsetOf(buffer.symbol)
-                                                    : memory.offsets[memory.buffers.getId(result)]);
+                                                 : memory.offsets[memory.buffers.getId(result)]);
     }
     if (auto store = dyn_cast<StoreOp>(op)) {
       offsets.push_back(offsetOf(store.getSymbol()));
@@ -291,7 +297,8 @@ class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
     }
     for (Operation &op : module.getOps())
       if (isa<ParameterOp, StateOp>(op))
-        op.setAttr(kOffsetsAttr, builder.getDenseI64ArrayAttr(offsets[SymbolTable::getSymbolName(&op).getValue()]));
+        op.setAttr(kOffsetsAttr,
+                   builder.getDenseI64ArrayAttr(offsets[SymbolTable::getSymbolName(&op).getValue()]));
     module->setAttr(kArenaAttr, builder.getDenseI64ArrayAttr(arenas));
     module->setAttr(kClearedAttr, builder.getDenseI64ArrayAttr(cleared));
     module->setAttr(kMemoryAttr, builder.getArrayAttr(memory));

@@ -1,11 +1,11 @@
 //===- Schedule.cpp - Chooses the action lists --------------------------------===//
 
-#include "plumb/Schedule/Communication.h"
-#include "plumb/Schedule/Generators.h"
-#include "plumb/Schedule/Verifier.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Schedule/Communication.h"
+#include "plumb/Schedule/Generators.h"
+#include "plumb/Schedule/Verifier.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/ScheduleProblem.h"
 #include "plumb/Transforms/Utils.h"
@@ -25,15 +25,17 @@ static FailureOr<schedule::Kind> getKind(const Pipeline &pipeline, PipelineOp op
     StringRef name = op.getSchedule();
     kind = schedule::parseKind(std::string_view(name.data(), name.size()));
     if (!kind)
-      return op.emitError("there is no schedule \"") << name << "\"; there are "
-                                                      << llvm::join(llvm::map_range(schedule::allKinds(), [](schedule::Kind k) {
-                                                                      return StringRef(schedule::toString(k));
-                                                                    }), ", ");
+      return op.emitError("there is no schedule \"")
+             << name << "\"; there are "
+             << llvm::join(llvm::map_range(schedule::allKinds(),
+                                           [](schedule::Kind k) { return StringRef(schedule::toString(k)); }),
+                           ", ");
   }
   return pipeline.training ? *kind : schedule::Kind::ForwardOnly;
 }
 
-static FailureOr<schedule::Schedule> makeSchedule(const schedule::Problem &problem, schedule::Kind kind, Operation *op) {
+static FailureOr<schedule::Schedule> makeSchedule(const schedule::Problem &problem, schedule::Kind kind,
+                                                  Operation *op) {
   auto report = [&](const schedule::Diagnostic &diagnostic) {
     return op->emitError("schedule ") << schedule::toString(kind) << ": " << diagnostic.toString();
   };
@@ -45,7 +47,8 @@ static FailureOr<schedule::Schedule> makeSchedule(const schedule::Problem &probl
   auto lowered = schedule::placeCommunication(problem, *compute);
   if (!lowered)
     return report(lowered.diagnostic());
-  if (auto diagnostic = schedule::verify(problem, *lowered, {schedule::Transfers::Streams, schedule::ListForm::Lowered}))
+  if (auto diagnostic =
+          schedule::verify(problem, *lowered, {schedule::Transfers::Streams, schedule::ListForm::Lowered}))
     return report(*diagnostic);
   return std::move(*lowered);
 }

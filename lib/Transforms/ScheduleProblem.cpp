@@ -17,11 +17,13 @@ static LogicalResult addTransfer(ccl::SendOp send, int64_t stage, const Pipeline
     return emitModelError(send) << "is in the phase " << stringifyPhase(phase)
                                 << "; a stage sends in its forward and backward_input phases only";
   if (peer < 0 || peer >= static_cast<int64_t>(pipeline.stages.size()))
-    return emitModelError(send) << "sends to stage " << peer << "; the stages are 0 to " << pipeline.stages.size() - 1;
+    return emitModelError(send) << "sends to stage " << peer << "; the stages are 0 to "
+                                << pipeline.stages.size() - 1;
   bool forward = phase == Phase::Forward;
   if (forward ? peer <= stage : peer >= stage)
     return emitModelError(send) << "sends from stage " << stage << " to stage " << peer
-                                << (forward ? "; values go to later stages" : "; gradients go to earlier stages");
+                                << (forward ? "; values go to later stages"
+                                            : "; gradients go to earlier stages");
   auto [from, to] = std::minmax(stage, peer);
   auto [it, isNew] = edges.try_emplace({from, to});
   schedule::Edge &edge = it->second;

@@ -65,9 +65,12 @@ int64_t plumb::readStream(Operation *op) {
 
 SmallVector<int64_t> plumb::colourIntervals(ArrayRef<std::pair<int64_t, int64_t>> intervals) {
   SmallVector<size_t> order = llvm::to_vector(llvm::seq<size_t>(0, intervals.size()));
-  llvm::sort(order, [&](size_t a, size_t b) { return std::pair(intervals[a].first, a) < std::pair(intervals[b].first, b); });
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::pair(intervals[a].first, a) < std::pair(intervals[b].first, b);
+  });
   using Ascending = std::greater<>;
-  std::priority_queue<std::pair<int64_t, int64_t>, std::vector<std::pair<int64_t, int64_t>>, Ascending> busy; // end, slot
+  std::priority_queue<std::pair<int64_t, int64_t>, std::vector<std::pair<int64_t, int64_t>>, Ascending>
+      busy; // end, slot
   std::priority_queue<int64_t, std::vector<int64_t>, Ascending> free;
   SmallVector<int64_t> slots(intervals.size());
   int64_t count = 0;

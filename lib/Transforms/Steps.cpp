@@ -72,17 +72,19 @@ std::string plumb::describe(const Step &step) {
 }
 
 FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
-  Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, false, {}};
+  Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, {}, false, {}};
   auto stages = llvm::to_vector(module.getOps<StageOp>());
   pipeline.stages.resize(stages.size());
   for (StageOp stage : stages) {
     if (stage.getIndex() >= stages.size() || pipeline.stages[stage.getIndex()])
-      return stage.emitError("stages are to be numbered 0 to ") << stages.size() - 1 << ", each number once; this is "
-                                                                << stage.getIndex();
+      return stage.emitError("stages are to be numbered 0 to ")
+             << stages.size() - 1 << ", each number once; this is " << stage.getIndex();
     pipeline.stages[stage.getIndex()] = stage;
     for (Operation &op : stage.getBody().front())
       pipeline.training |= getPhase(&op) == Phase::BackwardInput || getPhase(&op) == Phase::BackwardWeight;
   }
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    pipeline.placement.push_back(getPipelineCoordinate(module, static_cast<int64_t>(stage)));
   for (auto [index, stage] : llvm::enumerate(pipeline.stages)) {
     std::set<Part> handovers;
     for (auto send : stage.getBody().front().getOps<ccl::SendOp>())
@@ -91,8 +93,8 @@ FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
     pipeline.handovers.emplace_back(handovers.begin(), handovers.end());
   }
   if (static_cast<int64_t>(stages.size()) < pipeline.coordinates)
-    return module.emitError("the pipeline axis has ") << pipeline.coordinates << " coordinates, but there are only "
-                                                      << stages.size() << " stages";
+    return module.emitError("the pipeline axis has ")
+           << pipeline.coordinates << " coordinates, but there are only " << stages.size() << " stages";
   return pipeline;
 }
 
@@ -120,15 +122,16 @@ FailureOr<schedule::Schedule> plumb::readSchedule(const Pipeline &pipeline) {
     for (auto [position, cell] : llvm::enumerate(cells)) {
       auto action = schedule::parseAction(std::string_view(cell.data(), cell.size()));
       if (!action)
-        return op.emitError("coordinate ") << rank << ", action " << position << ": "
-                                           << action.diagnostic().message;
+        return op.emitError("coordinate ")
+               << rank << ", action " << position << ": " << action.diagnostic().message;
       if (action->isSharding())
         return op.emitError("coordinate ") << rank << ", action " << position << ": " << cell
                                            << " moves storage shards, which stages do not have";
-      if (action->stage >= static_cast<int64_t>(pipeline.stages.size()) || action->microbatch >= pipeline.microbatches)
-        return op.emitError("coordinate ") << rank << ", action " << position << ": " << cell << " is out of range: there are "
-                                           << pipeline.stages.size() << " stages and " << pipeline.microbatches
-                                           << " microbatches";
+      if (action->stage >= static_cast<int64_t>(pipeline.stages.size()) ||
+          action->microbatch >= pipeline.microbatches)
+        return op.emitError("coordinate ")
+               << rank << ", action " << position << ": " << cell << " is out of range: there are "
+               << pipeline.stages.size() << " stages and " << pipeline.microbatches << " microbatches";
       if (!action->isIdle())
         actions.push_back(*action);
     }
@@ -149,7 +152,8 @@ Part plumb::getCounterpart(const Part &part, int64_t stage) {
   }
 }
 
-static void appendSteps(const Pipeline &pipeline, const schedule::Action &action, SmallVectorImpl<Step> &steps) {
+static void appendSteps(const Pipeline &pipeline, const schedule::Action &action,
+                        SmallVectorImpl<Step> &steps) {
   auto add = [&](PartKind kind, int64_t peer = -1) {
     steps.push_back({action.stage, {kind, peer}, action.microbatch});
     PartKind sends = kind == PartKind::Forward ? PartKind::SendForward : PartKind::SendBackward;

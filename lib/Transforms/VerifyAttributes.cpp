@@ -27,8 +27,9 @@ static LogicalResult verifySlots(StageOp stage, const Bounds &bounds) {
         table.size() != bounds.microbatches || llvm::any_of(table.asArrayRef(), [&](int64_t slot) {
           return slot < 0 || slot >= bounds.microbatches;
         }))
-      return stage.emitError("has a slot class ") << attribute << ", which needs a name, a non-negative stride, and a "
-                                                  << "table of " << bounds.microbatches << " slots below that number";
+      return stage.emitError("has a slot class ")
+             << attribute << ", which needs a name, a non-negative stride, and a "
+             << "table of " << bounds.microbatches << " slots below that number";
   }
   return success();
 }
@@ -55,17 +56,20 @@ static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &b
 static LogicalResult verifyOp(Operation &op, size_t classes, bool isTransfer, const Bounds &bounds) {
   int64_t places = isa<StoreOp>(op) ? 1 : op.getNumResults();
   if (isTransfer ? readStream(&op) < 1 || readStream(&op) >= bounds.streams : readStream(&op) != 0)
-    return emitModelError(&op) << "is on stream " << readStream(&op) << "; transfers between ranks have a stream of 1 to "
-                               << bounds.streams - 1 << ", all else is on stream 0";
+    return emitModelError(&op) << "is on stream " << readStream(&op)
+                               << "; transfers between ranks have a stream of 1 to " << bounds.streams - 1
+                               << ", all else is on stream 0";
   auto slots = op.getAttrOfType<DenseI64ArrayAttr>(kSlotAttr);
-  if (op.hasAttr(kSlotAttr) && (!slots || slots.size() != places || llvm::any_of(slots.asArrayRef(), [&](int64_t slot) {
+  if (op.hasAttr(kSlotAttr) &&
+      (!slots || slots.size() != places || llvm::any_of(slots.asArrayRef(), [&](int64_t slot) {
         return slot < -1 || slot >= static_cast<int64_t>(classes);
       })))
     return emitModelError(&op) << "has " << kSlotAttr << " " << op.getAttr(kSlotAttr) << ", which must be "
                                << places << " slot classes below " << classes << " (or -1)";
   auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetAttr);
   if (places && (!offsets || offsets.size() != places))
-    return emitModelError(&op) << "needs " << places << " offsets in " << kOffsetAttr << "; run the pass plan-memory first";
+    return emitModelError(&op) << "needs " << places << " offsets in " << kOffsetAttr
+                               << "; run the pass plan-memory first";
   return success();
 }
 
@@ -75,7 +79,8 @@ LogicalResult verification::verifyAttributes(const Pipeline &pipeline) {
   auto events = module->getAttrOfType<IntegerAttr>(kEventsAttr);
   if (!streams || !events || streams.empty())
     return module.emitError("streams and events are not assigned; run the pass assign-streams first");
-  Bounds bounds{pipeline.microbatches, pipeline.coordinates, static_cast<int64_t>(streams.size()), events.getInt()};
+  Bounds bounds{pipeline.microbatches, pipeline.coordinates, static_cast<int64_t>(streams.size()),
+                events.getInt()};
   for (StringRef name : {kArenaAttr, kClearedAttr}) {
     auto sizes = module->getAttrOfType<DenseI64ArrayAttr>(name);
     if (!sizes || sizes.size() != bounds.coordinates)

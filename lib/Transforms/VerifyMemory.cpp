@@ -1,8 +1,8 @@
 //===- VerifyMemory.cpp - Readers find in memory what was meant for them ---------===//
 //
-// The steps of each coordinate are run on its arena, with tags instead of data; see MemoryState.h. A value has the tag
-// that its maker wrote, for one microbatch; a loaded one that of what the state held when it was loaded. Every reader
-// asks for the tag of the value that it names.
+// The steps of each coordinate are run on its arena, with tags instead of data; see MemoryState.h. A value
+// has the tag that its maker wrote, for one microbatch; a loaded one that of what the state held when it was
+// loaded. Every reader asks for the tag of the value that it names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,7 +87,8 @@ CoordinateVerifier::CoordinateVerifier(const Plan &plan, const SymbolTable &symb
     : plan(plan), symbols(symbols), coordinate(coordinate),
       arena(entryOf(plan.pipeline.module, kArenaAttr, coordinate)),
       cleared(entryOf(plan.pipeline.module, kClearedAttr, coordinate)),
-      state(arena, static_cast<int64_t>(ModuleOp(plan.pipeline.module)->getAttrOfType<ArrayAttr>(kStreamsAttr).size())) {}
+      state(arena, static_cast<int64_t>(
+                       ModuleOp(plan.pipeline.module)->getAttrOfType<ArrayAttr>(kStreamsAttr).size())) {}
 
 //===----------------------------------------------------------------------===//
 // Values
@@ -134,7 +135,8 @@ std::string CoordinateVerifier::describeAuthor(int64_t tag) const {
   const Author &author = authors[tag];
   if (!author.op)
     return "the start of step " + std::to_string(author.round + 1);
-  std::string place = plumb::describe(author.op), text = "'" + author.op->getName().getStringRef().str() + "'";
+  std::string place = plumb::describe(author.op),
+              text = "'" + author.op->getName().getStringRef().str() + "'";
   if (!place.empty())
     text += " of " + place;
   return text + " (step " + std::to_string(author.round + 1) + ", " + plumb::describe(author.step) + ")";
@@ -181,7 +183,10 @@ LogicalResult CoordinateVerifier::loadParameters() {
   for (auto [index, load] : llvm::enumerate(loads))
     if (Finding finding = state.holds(load.second.second, first + static_cast<int64_t>(index)))
       return emitError(load.second.first->getLoc())
-             << "parameter @" << load.first << (finding.conflict == Conflict::OutOfArena ? " leaves the arena of " : " shares memory with another one in the arena of ")
+             << "parameter @" << load.first
+             << (finding.conflict == Conflict::OutOfArena
+                     ? " leaves the arena of "
+                     : " shares memory with another one in the arena of ")
              << arena << " bytes";
   return success();
 }
@@ -193,7 +198,8 @@ LogicalResult CoordinateVerifier::loadInputs() {
     for (auto input : op.getBody().front().getOps<InputOp>()) {
       int64_t offset = readEntry(input, kOffsetAttr);
       if (inputOffsets.try_emplace(static_cast<int64_t>(input.getIndex()), offset).first->second != offset)
-        return emitModelError(input) << "lies elsewhere than in another stage of pipeline coordinate " << coordinate;
+        return emitModelError(input) << "lies elsewhere than in another stage of pipeline coordinate "
+                                     << coordinate;
       for (int64_t microbatch = 0; microbatch < plan.pipeline.microbatches; ++microbatch)
         state.initialize(rangeOf(input, 0, input.getResult().getType(), microbatch), newTag(nullptr));
     }
@@ -225,8 +231,8 @@ LogicalResult CoordinateVerifier::runStore(StoreOp store) {
     return report(store, state.write(stream, to, newTag(store)), "overwrites");
   }
   if (!(from == to))
-    return report(store) << "copies nothing, but its value lies at offset " << from.offset << " and the state at "
-                         << to.offset;
+    return report(store) << "copies nothing, but its value lies at offset " << from.offset
+                         << " and the state at " << to.offset;
   return report(store, state.holds(from, tagOf(store.getValue())), "reads");
 }
 
@@ -242,7 +248,8 @@ LogicalResult CoordinateVerifier::verifyView(Operation *op) {
 bool CoordinateVerifier::isTied(Operation *op, unsigned operand) const {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return llvm::is_contained(launch.getInplace(), static_cast<int64_t>(operand));
-  return isa<ccl::AllReduceOp, ccl::KeepFirstOp>(op) && rangeOf(op->getOperand(0)) == rangeOf(op->getResult(0));
+  return isa<ccl::AllReduceOp, ccl::KeepFirstOp>(op) &&
+         rangeOf(op->getOperand(0)) == rangeOf(op->getResult(0));
 }
 
 LogicalResult CoordinateVerifier::verifyScratch(LaunchOp launch) {
@@ -256,8 +263,8 @@ LogicalResult CoordinateVerifier::verifyScratch(LaunchOp launch) {
   return report(launch, state.write(stream, {offset.getInt(), bytes.getInt()}, newTag(launch)), "overwrites");
 }
 
-/// Reads all operands, then writes all results. Afterwards all of them must be there, but for what is overwritten in
-/// place: the arguments of a call never overlap.
+/// Reads all operands, then writes all results. Afterwards all of them must be there, but for what is
+/// overwritten in place: the arguments of a call never overlap.
 LogicalResult CoordinateVerifier::runCall(Operation *op) {
   for (Value operand : op->getOperands())
     if (failed(report(op, state.read(stream, rangeOf(operand), tagOf(operand)), "reads")))
@@ -270,8 +277,8 @@ LogicalResult CoordinateVerifier::runCall(Operation *op) {
     if (launch)
       if (int64_t operand = launch.getInplace()[result.getResultNumber()];
           operand >= 0 && !(rangeOf(launch.getOperands()[operand]) == rangeOf(result)))
-        return report(op) << "result " << result.getResultNumber() << " does not lie where operand " << operand
-                          << " does, which it is to overwrite";
+        return report(op) << "result " << result.getResultNumber() << " does not lie where operand "
+                          << operand << " does, which it is to overwrite";
     int64_t tag = newTag(op);
     if (failed(report(op, state.write(stream, rangeOf(result), tag), "overwrites")))
       return failure();
@@ -331,7 +338,8 @@ LogicalResult CoordinateVerifier::verify() {
     if (Finding finding = state.write(0, {0, cleared}, tag))
       return emitError(StageOp(plan.pipeline.stages[coordinate]).getLoc())
              << "coordinate " << coordinate << " clears " << cleared << " bytes at the start of a step, but "
-             << (finding.conflict == Conflict::OutOfArena ? "its arena is smaller" : "another stream may still be using them");
+             << (finding.conflict == Conflict::OutOfArena ? "its arena is smaller"
+                                                          : "another stream may still be using them");
     state.advance(0);
     for (const Step &next : plan.steps[coordinate])
       if (failed(run(next)))

@@ -1,13 +1,15 @@
 //===- VerifyOrder.cpp - No NCCL unit waits for itself ---------------------------===//
 //
-// One graph over all pipeline coordinates. A *unit* is an NCCL call, or a group of them; it has a start and a finish:
+// One graph over all pipeline coordinates. A *unit* is an NCCL call, or a group of them; it has a start and a
+// finish:
 //
-//   * its start comes after what its stream did before, after the events its stream waits for, and after the start of
+//   * its start comes after what its stream did before, after the events its stream waits for, and after the
+//   start of
 //     the unit that was launched before it on the device;
 //   * its finish comes after the start of every partner's unit.
 //
-// All ranks of a coordinate run the same code, so a cycle among ranks would be one among coordinates. Kernels end by
-// themselves and need no events of their own.
+// All ranks of a coordinate run the same code, so a cycle among ranks would be one among coordinates. Kernels
+// end by themselves and need no events of their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +54,8 @@ private:
   schedule::EventGraph graph;
   SmallVector<Unit, 0> units;
   SmallVector<int> unitOf; ///< By event; -1: a wait.
-  /// Of the coordinate at hand: the last event of each stream, what each event has recorded, the last unit's start.
+  /// Of the coordinate at hand: the last event of each stream, what each event has recorded, the last unit's
+  /// start.
   std::map<int64_t, int> tails, recorded;
   int lastStart = -1;
   /// Units by communicator and coordinate: collectives, sends, receives.
@@ -131,13 +134,14 @@ LogicalResult OrderVerifier::joinCollectives(StringRef name, ArrayRef<SmallVecto
     for (ArrayRef<int> other : members.drop_front()) {
       Unit &one = units[members[0][k]];
       if (k >= other.size())
-        return emitModelError(one.op) << "on @" << name << ", " << describe(one.step) << ", has no partner: another "
-                                      << "pipeline coordinate makes only " << other.size() << " calls on it";
+        return emitModelError(one.op)
+               << "on @" << name << ", " << describe(one.step) << ", has no partner: another "
+               << "pipeline coordinate makes only " << other.size() << " calls on it";
       Unit &two = units[other[k]];
       if (one.op->getName() != two.op->getName() || one.op->getOperandTypes() != two.op->getOperandTypes()) {
         InFlightDiagnostic diagnostic = emitModelError(one.op);
-        diagnostic << "on @" << name << ", " << describe(one.step) << ", meets '" << two.op->getName() << "' of "
-                   << two.op->getOperand(0).getType() << ", " << describe(two.step)
+        diagnostic << "on @" << name << ", " << describe(one.step) << ", meets '" << two.op->getName()
+                   << "' of " << two.op->getOperand(0).getType() << ", " << describe(two.step)
                    << "; the members of a communicator must make the same calls in the same order";
         diagnostic.attachNote(two.op->getLoc()) << "the other call";
         return diagnostic;
@@ -154,8 +158,8 @@ LogicalResult OrderVerifier::joinPartners() {
     ArrayRef<int64_t> pipeline = communicator.getPipeline();
     for (const auto &[coordinate, calls] : byCoordinate)
       if (!pipeline.empty() && !llvm::is_contained(pipeline, coordinate))
-        return emitModelError(units[calls[0]].op) << "runs on pipeline coordinate " << coordinate << ", which is no member of @"
-                                                  << name;
+        return emitModelError(units[calls[0]].op)
+               << "runs on pipeline coordinate " << coordinate << ", which is no member of @" << name;
     SmallVector<SmallVector<int>> members;
     for (int64_t coordinate : pipeline) {
       auto calls = byCoordinate.find(coordinate);
@@ -195,8 +199,8 @@ LogicalResult OrderVerifier::reportCycle(ArrayRef<int> cycle) {
   diagnostic << "can never run: " << witness.size() << " calls wait for each other";
   for (const Unit *unit : witness)
     diagnostic.attachNote(unit->op->getLoc())
-        << "step " << unit->round + 1 << ", coordinate " << unit->coordinate << ", " << describe(unit->step) << ": '"
-        << unit->op->getName() << "' waits for the call before it in this list";
+        << "step " << unit->round + 1 << ", coordinate " << unit->coordinate << ", " << describe(unit->step)
+        << ": '" << unit->op->getName() << "' waits for the call before it in this list";
   return diagnostic;
 }
 

@@ -65,7 +65,8 @@ class VerifyPlanPass : public plumb::impl::VerifyPlanBase<VerifyPlanPass> {
         failed(verification::verifyMemory(plan)) || failed(verification::verifyUpdates(plan)))
       return failure();
     Builder builder(&getContext());
-    module->setAttr(kVerifiedAttr, builder.getStrArrayAttr({"actions", "transfers", "order", "memory", "updates"}));
+    module->setAttr(kVerifiedAttr,
+                    builder.getStrArrayAttr({"actions", "transfers", "order", "memory", "updates"}));
     return success();
   }
 };

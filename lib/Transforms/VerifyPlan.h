@@ -14,7 +14,7 @@ inline constexpr int kSteps = 2;
 /// What every check reads: the plan, and nothing that made it.
 struct Plan {
   const Pipeline &pipeline;
-  llvm::SmallVector<llvm::SmallVector<Step>> steps;       ///< Per coordinate, all parts of one step.
+  llvm::SmallVector<llvm::SmallVector<Step>> steps;      ///< Per coordinate, all parts of one step.
   llvm::SmallVector<llvm::SmallVector<SlotClass>> slots; ///< Per stage.
   llvm::SmallVector<std::map<Part, llvm::SmallVector<mlir::Operation *>>> parts; ///< Per stage, ops in order.
 

@@ -1,9 +1,9 @@
 //===- VerifyTransfers.cpp - The two ends of every channel agree ---------------===//
 
 #include "VerifyPlan.h"
-#include "llvm/ADT/StringMap.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/Utils.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -22,16 +22,19 @@ static Type getMessageType(Operation *op) {
 }
 
 static LogicalResult reportUnmatched(Operation *op, int64_t stage, const Part &part) {
-  return emitModelError(op) << "of stage " << stage << " has no counterpart: stage " << part.peer << " has fewer ops in "
-                            << getCounterpart(part, stage).getName();
+  return emitModelError(op) << "of stage " << stage << " has no counterpart: stage " << part.peer
+                            << " has fewer ops in " << getCounterpart(part, stage).getName();
 }
 
 /// Message k of one end is message k of the other.
-static LogicalResult verifyMessages(const Plan &plan, int64_t stage, const Part &part, ArrayRef<Operation *> ops) {
+static LogicalResult verifyMessages(const Plan &plan, int64_t stage, const Part &part,
+                                    ArrayRef<Operation *> ops) {
   if (part.peer < 0 || part.peer >= static_cast<int64_t>(plan.parts.size()))
-    return emitModelError(ops[0]) << "names stage " << part.peer << "; the stages are 0 to " << plan.parts.size() - 1;
+    return emitModelError(ops[0]) << "names stage " << part.peer << "; the stages are 0 to "
+                                  << plan.parts.size() - 1;
   auto found = plan.parts[part.peer].find(getCounterpart(part, stage));
-  ArrayRef<Operation *> others = found == plan.parts[part.peer].end() ? ArrayRef<Operation *>() : found->second;
+  ArrayRef<Operation *> others =
+      found == plan.parts[part.peer].end() ? ArrayRef<Operation *>() : found->second;
   if (others.size() < ops.size())
     return reportUnmatched(ops[others.size()], stage, part);
   for (auto [index, pair] : llvm::enumerate(llvm::zip_first(ops, others))) {
@@ -51,14 +54,16 @@ static LogicalResult verifyMessages(const Plan &plan, int64_t stage, const Part 
   return success();
 }
 
-/// A channel is a communicator of just the two coordinates, used in one direction between one pair of stages. What
-/// stays on one coordinate needs none.
+/// A channel is a communicator of just the two coordinates, used in one direction between one pair of stages.
+/// What stays on one coordinate needs none.
 static LogicalResult verifyChannel(const Plan &plan, int64_t stage, const Part &part, Operation *op,
-                                   const SymbolTable &symbols, llvm::StringMap<std::pair<int64_t, int64_t>> &channels) {
+                                   const SymbolTable &symbols,
+                                   llvm::StringMap<std::pair<int64_t, int64_t>> &channels) {
   StringRef name = getCommunicator(op);
   auto communicator = symbols.lookup<ccl::CommunicatorOp>(name);
   int64_t here = plan.pipeline.coordinateOf(stage), there = plan.pipeline.coordinateOf(part.peer);
-  std::pair<int64_t, int64_t> ends = part.isSend() ? std::pair(stage, part.peer) : std::pair(part.peer, stage);
+  std::pair<int64_t, int64_t> ends =
+      part.isSend() ? std::pair(stage, part.peer) : std::pair(part.peer, stage);
   if (here == there)
     return success();
   ArrayRef<int64_t> members = communicator.getPipeline();
@@ -73,7 +78,8 @@ static LogicalResult verifyChannel(const Plan &plan, int64_t stage, const Part &
   auto [it, isNew] = channels.try_emplace(name, ends);
   if (it->second != ends)
     return emitModelError(op) << "uses @" << name << ", which already carries what stage " << it->second.first
-                              << " sends to stage " << it->second.second << "; a channel has one direction and edge";
+                              << " sends to stage " << it->second.second
+                              << "; a channel has one direction and edge";
   return success();
 }
 

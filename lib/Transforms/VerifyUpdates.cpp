@@ -1,16 +1,17 @@
 //===- VerifyUpdates.cpp - Parameters are updated from their whole gradients -------===//
 //
-// A gradient that the backward phases accumulate is *pending* over the axes for which it is partial, and over the
-// copies of its parameter on several pipeline coordinates. Only sums over ranks end that; they are followed through
-// the update phases, and a parameter may be set only from values that are pending over nothing.
+// A gradient that the backward phases accumulate is *pending* over the axes for which it is partial, and over
+// the copies of its parameter on several pipeline coordinates. Only sums over ranks end that; they are
+// followed through the update phases, and a parameter may be set only from values that are pending over
+// nothing.
 //
 //===----------------------------------------------------------------------===//
 
 #include "VerifyPlan.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringMap.h"
 #include "mlir/IR/SymbolTable.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 #include <set>
 
 using namespace mlir;
@@ -41,7 +42,8 @@ private:
 
   const Plan &plan;
   SymbolTable symbols;
-  /// Of each gradient state, on each coordinate: the sums over ranks made on one are made on all, but each at its time.
+  /// Of each gradient state, on each coordinate: the sums over ranks made on one are made on all, but each at
+  /// its time.
   llvm::StringMap<std::map<int64_t, Pending>> states;
   DenseMap<Value, Pending> values;
   llvm::MapVector<ParameterOp, std::map<int64_t, int>> updates; ///< Number per coordinate.
@@ -83,8 +85,9 @@ LogicalResult UpdateVerifier::reduce(Operation &op, StringRef name, Pending &pen
   auto communicator = symbols.lookup<ccl::CommunicatorOp>(name);
   for (StringRef axis : communicator.getAxes().getAsValueRange<StringAttr>())
     if (!pending.axes.erase(axis))
-      return emitModelError(&op) << "sums over the axis \"" << axis
-                                 << "\", over which the value is whole already; it would be counted several times";
+      return emitModelError(&op)
+             << "sums over the axis \"" << axis
+             << "\", over which the value is whole already; it would be counted several times";
   std::set<int64_t> members(communicator.getPipeline().begin(), communicator.getPipeline().end());
   if (members.size() > 1) {
     if (!pending.axes.erase(kCopies) || members != pending.coordinates)
@@ -94,11 +97,13 @@ LogicalResult UpdateVerifier::reduce(Operation &op, StringRef name, Pending &pen
   return success();
 }
 
-LogicalResult UpdateVerifier::update(StoreOp store, ParameterOp parameter, const Pending &pending, int64_t coordinate) {
+LogicalResult UpdateVerifier::update(StoreOp store, ParameterOp parameter, const Pending &pending,
+                                     int64_t coordinate) {
   ++updates[parameter][coordinate];
   if (pending.axes.empty())
     return success();
-  return emitModelError(store) << "updates @" << store.getSymbol() << " from a gradient that is not summed over "
+  return emitModelError(store) << "updates @" << store.getSymbol()
+                               << " from a gradient that is not summed over "
                                << llvm::join(pending.axes, ", ") << "; reduce it first";
 }
 
@@ -138,8 +143,9 @@ LogicalResult UpdateVerifier::verifyCopies() {
       counts.try_emplace(plan.pipeline.coordinateOf(holder), 0);
     for (auto [coordinate, count] : counts)
       if (count != 1)
-        return op.emitError("@") << op.getSymName() << " is updated " << count << " times in a step on pipeline coordinate "
-                                 << coordinate << "; each copy must be updated once";
+        return op.emitError("@") << op.getSymName() << " is updated " << count
+                                 << " times in a step on pipeline coordinate " << coordinate
+                                 << "; each copy must be updated once";
   }
   return success();
 }
@@ -152,7 +158,8 @@ LogicalResult UpdateVerifier::verify() {
       if (getPhase(&op) == Phase::Update) {
         if (failed(run(op, plan.pipeline.coordinateOf(static_cast<int64_t>(index)))))
           return failure();
-      } else if (auto store = dyn_cast<StoreOp>(op); store && symbols.lookup<ParameterOp>(store.getSymbol())) {
+      } else if (auto store = dyn_cast<StoreOp>(op);
+                 store && symbols.lookup<ParameterOp>(store.getSymbol())) {
         return emitModelError(store) << "sets the parameter @" << store.getSymbol() << " in the phase "
                                      << stringifyPhase(getPhase(store)) << "; only the update may";
       }

@@ -30,8 +30,8 @@ plumb.stage @submod_pp_1 index 1 {
   %z = plumb.launch @k(%y) inplace [-1] {plumb.phase = #plumb.phase<backward_input>, plumb.module = "second"} : (tensor<2x16xf32>) -> tensor<2x16xf32>
   ccl.send %z to 0 on @backward_1_0 {plumb.phase = #plumb.phase<backward_input>} : tensor<2x16xf32>
 }
-// CHECK: kActions0[4] = {
-// CHECK-NEXT: {plumb::F, 0, 0, -1}, {plumb::F, 0, 1, -1}
+// CHECK: kActions0[8] = {
+// CHECK-NEXT: {plumb::F, 0, 0, -1}, {plumb::F, 1, 0, -1}
 // CHECK: case plumb::F:
 // CHECK-NEXT: if (action.stage == 0) {
 // CHECK-NEXT: submod_pp_0_forward(rank, microbatch);

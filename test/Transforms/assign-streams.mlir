@@ -22,15 +22,15 @@ func.func @k(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { return %x : tensor<4x8xf3
 // CHECK-SAME: plumb.waits = {backward_input = array<i64: 2, 2>, forward = array<i64: 3, 0>, recv_backward_from_1 = array<i64: 5, 2>, send_forward_to_1 = array<i64: 0, 0>}
 // GPIPE: {name = "forward_backward_input", table = array<i64: 0, 1, 2>}
 plumb.stage @submod_pp_0 index 0 {
-  // CHECK: plumb.input {{.*}} plumb.slot = array<i64: 3>
+  // CHECK: plumb.input {{.*}}plumb.slot = array<i64: 3>
   %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"microbatch"}, {}]>]} : tensor<4x8xf32>
-  // CHECK: plumb.launch @k({{.*}} plumb.slot = array<i64: 0>
+  // CHECK: plumb.launch @k({{.*}}plumb.slot = array<i64: 0>
   %y = plumb.launch @k(%x) inplace [-1] : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // CHECK: plumb.launch @k({{.*}} plumb.slot = array<i64: 1>
+  // CHECK: plumb.launch @k({{.*}}plumb.slot = array<i64: 1>
   %z = plumb.launch @k(%y) inplace [-1] : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // CHECK: ccl.send {{.*}} plumb.stream = 1 : i64
+  // CHECK: ccl.send {{.*}}plumb.stream = 1 : i64
   ccl.send %y to 1 on @forward_0_1 : tensor<4x8xf32>
-  // CHECK: ccl.recv {{.*}} plumb.slot = array<i64: 2>, plumb.stream = 2 : i64
+  // CHECK: ccl.recv {{.*}}plumb.slot = array<i64: 2>, plumb.stream = 2 : i64
   %d = ccl.recv from 1 on @backward_1_0 {plumb.phase = #plumb.phase<backward_input>} : tensor<4x8xf32>
   // A value that one phase alone uses has no slots.
   // CHECK: plumb.launch @k
@@ -43,13 +43,13 @@ plumb.stage @submod_pp_0 index 0 {
 // Stage 1. The output is made where it stays; a view lies where its operand does.
 // CHECK-LABEL: plumb.stage @submod_pp_1
 plumb.stage @submod_pp_1 index 1 {
-  // CHECK: ccl.recv {{.*}} plumb.slot = array<i64: 0>, plumb.stream = 1 : i64
+  // CHECK: ccl.recv {{.*}}plumb.slot = array<i64: 0>, plumb.stream = 1 : i64
   %x = ccl.recv from 0 on @forward_0_1 : tensor<4x8xf32>
   // CHECK: nn.view {{.*}} {plumb.slot = array<i64: 0>}
   %v = nn.view %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // CHECK: plumb.launch @k({{.*}} plumb.slot = array<i64: [[OUT:[0-9]]]>
+  // CHECK: plumb.launch @k({{.*}}plumb.slot = array<i64: [[OUT:[0-9]]]>
   %y = plumb.launch @k(%v) inplace [-1] : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // CHECK: plumb.store {{.*}} plumb.slot = array<i64: [[OUT]]>
+  // CHECK: plumb.store {{.*}}plumb.slot = array<i64: [[OUT]]>
   plumb.store @out, %y : tensor<4x8xf32>
   %z = plumb.launch @k(%y) inplace [-1] {plumb.phase = #plumb.phase<backward_input>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   ccl.send %z to 0 on @backward_1_0 {plumb.phase = #plumb.phase<backward_input>} : tensor<4x8xf32>

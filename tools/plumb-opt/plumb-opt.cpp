@@ -3,6 +3,7 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "plumb/Dialect/Registration.h"
+#include "plumb/Target/EmitPasses.h"
 #include "plumb/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
@@ -10,6 +11,7 @@ int main(int argc, char **argv) {
   plumb::registerDialects(registry);
   plumb::registerPlumbPasses();
   plumb::registerPipelines();
+  plumb::registerEmitPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Plumb optimizer driver\n", registry));

@@ -155,7 +155,7 @@ int runRedistribute(const RedistributeArguments &arguments) {
     llvm::errs() << "plumbc: internal error: " << llvm::toString(std::move(error)) << "\n";
     return kInternalError;
   }
-  llvm::outs() << (arguments.json ? redistribution::planJson(*plan) : redistribution::planText(*plan));
+  llvm::outs() << (arguments.json ? redistribution::planJson(*plan) + "\n" : redistribution::planText(*plan));
   if (arguments.why)
     llvm::outs() << redistribution::alternativesText(*plan, redistribution::alternativesTo(*plan, options));
   return kSuccess;

@@ -117,6 +117,9 @@ llvm::SmallVector<int64_t, 4> blocksOf(const DimSharding &dim, int64_t size);
 /// Whether the first `count` axes of `dim` cut a dimension of `size` elements into equal shards.
 bool cutsEvenly(const DimSharding &dim, int64_t size, unsigned count);
 
+/// Whether all ranks hold equal shards.
+bool cutsEvenly(const Layout &layout, llvm::ArrayRef<int64_t> shape);
+
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 } // namespace plumb::redistribution

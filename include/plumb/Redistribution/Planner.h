@@ -56,8 +56,8 @@ struct Alternative {
   std::optional<Plan> plan;
 };
 
-/// What else could have been done: the best plans without each kind of step that `plan` uses, by one exchange, and
-/// through the replicated tensor.
+/// What else could have been done: the best plans without each kind of step that `plan` uses, by one
+/// exchange, and through the replicated tensor.
 std::vector<Alternative> alternativesTo(const Plan &plan, const PlanOptions &options);
 
 } // namespace plumb::redistribution

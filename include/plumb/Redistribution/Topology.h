@@ -41,8 +41,8 @@ struct Topology {
 
 /// Reads
 ///   {"node_size": 8, "node": LINK, "network": LINK, "axes": {"dp": LINK, …}}
-/// where LINK is {"bandwidth": bytes per second, "latency": seconds, "message_latency": seconds}; what is left out
-/// keeps its default. Unknown keys and axes are errors.
+/// where LINK is {"bandwidth": bytes per second, "latency": seconds, "message_latency": seconds}; what is
+/// left out keeps its default. Unknown keys and axes are errors.
 llvm::Expected<Topology> parseTopology(const Mesh &mesh, llvm::StringRef json);
 
 /// Fails on a bandwidth that is not positive or a negative latency or node size.

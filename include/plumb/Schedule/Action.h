@@ -2,11 +2,11 @@
 //
 // Text form, as torch users know it: `[stage][kind][microbatch]`.
 //
-//   2F0            forward of stage 2, microbatch 0        1SEND_F3   output of stage 1, microbatch 3, to stage 2
-//   2I0 2W0        input and weight gradient               2RECV_F3   the same at its other end
-//   2B0            both: I and W in one                    2SEND_B3   gradient of stage 2's input, to stage 1
-//   0UNSHARD 0RESHARD 0REDUCE_GRAD                         1RECV_B3   the same at its other end
-//   (0F7;7B3)OVERLAP_F_B                                   0SEND_F3>2 2RECV_F3<0   over the edge from stage 0 to 2
+//   2F0            forward of stage 2, microbatch 0        1SEND_F3   output of stage 1, microbatch 3, to
+//   stage 2 2I0 2W0        input and weight gradient               2RECV_F3   the same at its other end 2B0
+//   both: I and W in one                    2SEND_B3   gradient of stage 2's input, to stage 1 0UNSHARD
+//   0RESHARD 0REDUCE_GRAD                         1RECV_B3   the same at its other end (0F7;7B3)OVERLAP_F_B
+//   0SEND_F3>2 2RECV_F3<0   over the edge from stage 0 to 2
 //
 // `>peer` and `<peer` name the stage at the other end where it is not the neighbour.
 //
@@ -52,7 +52,9 @@ struct Action {
 
   static Action forward(int stage, int microbatch) { return {ActionKind::Forward, {}, stage, microbatch}; }
   static Action backward(int stage, int microbatch) { return {ActionKind::Backward, {}, stage, microbatch}; }
-  static Action inputGrad(int stage, int microbatch) { return {ActionKind::InputGrad, {}, stage, microbatch}; }
+  static Action inputGrad(int stage, int microbatch) {
+    return {ActionKind::InputGrad, {}, stage, microbatch};
+  }
   static Action weightGrad(int stage, int microbatch) {
     return {ActionKind::WeightGrad, {}, stage, microbatch};
   }
@@ -60,7 +62,8 @@ struct Action {
   static Action transfer(ActionKind kind, int stage, int microbatch, int peer) {
     return {kind, {}, stage, microbatch, peer};
   }
-  /// A forward and a backward that are issued together; `first` is a forward, `second` a Backward or InputGrad.
+  /// A forward and a backward that are issued together; `first` is a forward, `second` a Backward or
+  /// InputGrad.
   static Action overlap(const Action &first, const Action &second) {
     return {ActionKind::Overlap, second.kind, first.stage, first.microbatch, second.stage, second.microbatch};
   }
@@ -77,9 +80,7 @@ struct Action {
   bool isSharding() const { return kind >= ActionKind::Unshard && kind <= ActionKind::ReduceGrad; }
 
   /// The halves of an overlapped pair; for all other actions the action itself and Idle.
-  Action first() const {
-    return kind == ActionKind::Overlap ? forward(stage, microbatch) : *this;
-  }
+  Action first() const { return kind == ActionKind::Overlap ? forward(stage, microbatch) : *this; }
   Action second() const {
     return kind == ActionKind::Overlap ? Action{overlapped, {}, peer, overlappedMicrobatch} : Action{};
   }
@@ -93,8 +94,8 @@ const char *toString(ActionKind kind);
 /// The text form; empty for Idle.
 std::string toString(const Action &action);
 
-/// Reads exactly one action; blanks around it are allowed, an empty text is Idle. The Diagnostic (BadActionText)
-/// carries the text and says what was expected where; rank and cell are left to the caller.
+/// Reads exactly one action; blanks around it are allowed, an empty text is Idle. The Diagnostic
+/// (BadActionText) carries the text and says what was expected where; rank and cell are left to the caller.
 Result<Action> parseAction(std::string_view text);
 
 } // namespace plumb::schedule

@@ -1,6 +1,7 @@
 //===- Command.h - What `plumbc schedule` does ------------------*- C++ -*-===//
 //
-// The command-line tool parses options into one of the two requests, prints the output and exits with its code.
+// The command-line tool parses options into one of the two requests, prints the output and exits with its
+// code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,8 @@ namespace plumb::schedule {
 struct GenerateRequest {
   std::string kind;
   int ranks = 0, microbatches = 0;
-  /// Default: 2 for kinds on a V, else 1; `auto` then tries 1 to 4, taking the costs as those of all stages of a rank.
+  /// Default: 2 for kinds on a V, else 1; `auto` then tries 1 to 4, taking the costs as those of all stages
+  /// of a rank.
   int stagesPerRank = 0;
   std::string costs;            // "F,I,W,C"; default 1,1,1,0
   std::string activationMemory; // "F,I,W"; default 1,0,-1

@@ -7,9 +7,9 @@
 
 namespace plumb::schedule {
 
-/// The computing cells (rank, cell), first to last, each of which starts when the one before it ends or when its result
-/// arrives; the last one ends the schedule. Where several would do, the one on the same rank is taken. `simulation` must
-/// be that of this schedule.
+/// The computing cells (rank, cell), first to last, each of which starts when the one before it ends or when
+/// its result arrives; the last one ends the schedule. Where several would do, the one on the same rank is
+/// taken. `simulation` must be that of this schedule.
 std::vector<std::pair<int, int>> criticalPath(const Problem &problem, const Schedule &schedule,
                                               const Simulation &simulation);
 

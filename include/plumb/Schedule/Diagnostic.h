@@ -1,7 +1,7 @@
 //===- Diagnostic.h - Errors of the schedule library as values --*- C++ -*-===//
 //
-// Nothing in the schedule library throws or aborts. A function that can fail returns std::optional<Diagnostic>
-// (empty: all is well) or Result<T>.
+// Nothing in the schedule library throws or aborts. A function that can fail returns
+// std::optional<Diagnostic> (empty: all is well) or Result<T>.
 //
 //===----------------------------------------------------------------------===//
 

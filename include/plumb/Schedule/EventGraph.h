@@ -17,8 +17,8 @@ public:
   void addEdge(int before, int after) { edges.emplace_back(before, after); }
   void reserveEdges(std::size_t count) { edges.reserve(count); }
 
-  /// Empty if some order of the events respects all edges; else the events of a shortest cycle, each before the next
-  /// and the last before the first. Linear if there is none.
+  /// Empty if some order of the events respects all edges; else the events of a shortest cycle, each before
+  /// the next and the last before the first. Linear if there is none.
   std::vector<int> findCycle() const;
 
 private:

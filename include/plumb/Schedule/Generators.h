@@ -59,8 +59,8 @@ Problem standardProblem(Kind kind, int ranks, int stages, int microbatches);
 std::optional<Diagnostic> checkPrecondition(Kind kind, const Problem &problem);
 
 /// A verified compute-only schedule of the given kind. Fails with BadProblem (`check`), UnmetPrecondition, or
-/// MemoryLimit. Kinds that search (zb-1p, zb-2p, zb-v, v-half, v-min, interleaved-zb, auto) take costs, transfers and
-/// the limit into account; those with a limit of their own keep within the smaller of the two.
+/// MemoryLimit. Kinds that search (zb-1p, zb-2p, zb-v, v-half, v-min, interleaved-zb, auto) take costs,
+/// transfers and the limit into account; those with a limit of their own keep within the smaller of the two.
 Result<Schedule> generate(Kind kind, const Problem &problem);
 
 /// A schedule with the kind it came from and the problem that it solves.
@@ -70,8 +70,8 @@ struct Choice {
   Schedule schedule;
 };
 
-/// The least makespan over all kinds that apply to one of the candidates, and over a free search on each. With equal
-/// makespans, less memory wins. The candidates may differ in placement and in stages per rank.
+/// The least makespan over all kinds that apply to one of the candidates, and over a free search on each.
+/// With equal makespans, less memory wins. The candidates may differ in placement and in stages per rank.
 Result<Choice> choose(const std::vector<Problem> &candidates);
 
 } // namespace plumb::schedule

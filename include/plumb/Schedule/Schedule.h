@@ -10,9 +10,10 @@
 
 namespace plumb::schedule {
 
-/// `rows[rank][cell]`. A compute-only schedule holds F, B, I, W and pairs, its transfers are implied; a lowered one
-/// (`placeCommunication`) holds every transfer too. Rows may differ in length; idle cells mean nothing but keep cell
-/// numbers equal to those of the file that was read.
+/// `rows[rank][cell]`. A compute-only schedule holds F, B, I, W and pairs, its transfers are implied; a
+/// lowered one
+/// (`placeCommunication`) holds every transfer too. Rows may differ in length; idle cells mean nothing but
+/// keep cell numbers equal to those of the file that was read.
 struct Schedule {
   std::vector<std::vector<Action>> rows;
 

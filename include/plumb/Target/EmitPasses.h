@@ -5,7 +5,8 @@
 
 namespace plumb {
 
-/// Makes `emit-program` and `emit-plan-file` available: they write to standard output and leave the module alone.
+/// Makes `emit-program` and `emit-plan-file` available: they write to standard output and leave the module
+/// alone.
 void registerEmitPasses();
 
 } // namespace plumb

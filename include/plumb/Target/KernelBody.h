@@ -6,8 +6,8 @@
 
 namespace plumb::kernels {
 
-/// The nest of a structured op on buffers. Fails, without leaving code behind that matters, where an address is not
-/// linear in the loop indices, a stride is not static, or the body has an op without vector form.
+/// The nest of a structured op on buffers. Fails, without leaving code behind that matters, where an address
+/// is not linear in the loop indices, a stride is not static, or the body has an op without vector form.
 mlir::FailureOr<LoopNest> buildNest(mlir::ImplicitLocOpBuilder &b, mlir::linalg::LinalgOp op);
 
 } // namespace plumb::kernels

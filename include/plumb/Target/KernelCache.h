@@ -11,12 +11,13 @@
 
 namespace plumb::kernels {
 
-/// A directory of objects, one file per key: the object, then a footer that linkers do not look at, with the size of
-/// the scratch memory and a checksum of all of it. Files appear under their name complete or not at all, so that
-/// several processes may share the directory.
+/// A directory of objects, one file per key: the object, then a footer that linkers do not look at, with the
+/// size of the scratch memory and a checksum of all of it. Files appear under their name complete or not at
+/// all, so that several processes may share the directory.
 class KernelCache {
 public:
-  /// Opens `directory`, or the default place if it is empty; a private temporary directory if that is not writable.
+  /// Opens `directory`, or the default place if it is empty; a private temporary directory if that is not
+  /// writable.
   static llvm::Expected<KernelCache> open(llvm::StringRef directory);
 
   std::string path(llvm::StringRef key) const;

@@ -6,8 +6,8 @@
 
 namespace plumb::kernels {
 
-/// Lowers loops and vectors to the LLVM dialect. exp, tanh, erf, log and the like become polynomials that work on
-/// all lanes; functions of memrefs become functions of bare pointers that do not alias.
+/// Lowers loops and vectors to the LLVM dialect. exp, tanh, erf, log and the like become polynomials that
+/// work on all lanes; functions of memrefs become functions of bare pointers that do not alias.
 mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module);
 
 } // namespace plumb::kernels

@@ -1,8 +1,8 @@
 // Loop nests over buffers, and the vector code of one point of them.
 //
-// Every structured op is lowered from this one form. Once shapes are static, the address of an operand is linear in
-// the loop indices, so that the strides alone say which loops are contiguous, which broadcast, and which can be
-// merged; indexing maps, views and transposes no longer matter.
+// Every structured op is lowered from this one form. Once shapes are static, the address of an operand is
+// linear in the loop indices, so that the strides alone say which loops are contiguous, which broadcast, and
+// which can be merged; indexing maps, views and transposes no longer matter.
 #ifndef PLUMB_TARGET_KERNELNEST_H
 #define PLUMB_TARGET_KERNELNEST_H
 
@@ -19,7 +19,8 @@ struct VectorTarget {
   int64_t vectorBytes = 16;
   int64_t vectorRegisters = 16;
 
-  /// Elements of `type` in a vector register; narrow types use lanes of 32 bits, the width they are computed in.
+  /// Elements of `type` in a vector register; narrow types use lanes of 32 bits, the width they are computed
+  /// in.
   int64_t lanes(mlir::Type type) const;
 };
 
@@ -41,8 +42,8 @@ struct Point {
   explicit Point(size_t loops) : indices(loops) {}
 };
 
-/// The body of a nest: values of inputs and outputs at a point → new values of the outputs. Values are scalars where
-/// they are equal in all lanes, else vectors.
+/// The body of a nest: values of inputs and outputs at a point → new values of the outputs. Values are
+/// scalars where they are equal in all lanes, else vectors.
 using NestBody = std::function<llvm::SmallVector<mlir::Value>(
     mlir::ImplicitLocOpBuilder &, const Point &, mlir::ValueRange inputs, mlir::ValueRange outputs)>;
 
@@ -56,7 +57,8 @@ struct LoopNest {
   llvm::SmallVector<bool> readsInput, readsOutput;
   /// For each output the associative op that folds a value into it, or null.
   llvm::SmallVector<mlir::Operation *> combiners;
-  /// Loads in the body at computed indices: the stride per loop, kIrregular where an index is any function of it.
+  /// Loads in the body at computed indices: the stride per loop, kIrregular where an index is any function of
+  /// it.
   llvm::SmallVector<llvm::SmallVector<int64_t>> gathers;
   NestBody body;
   /// Arithmetic ops in the body: a measure of the code that one more copy of it costs.
@@ -79,12 +81,13 @@ mlir::Type vectorOf(mlir::Type element, int64_t lanes);
 /// The value in all lanes, if it is a scalar.
 mlir::Value broadcast(mlir::ImplicitLocOpBuilder &b, mlir::Value value, int64_t lanes);
 /// The op with its operands replaced, in all lanes if one of them is a vector.
-mlir::Value applyLanewise(mlir::ImplicitLocOpBuilder &b, mlir::Operation *op, mlir::ValueRange operands, int64_t lanes);
+mlir::Value applyLanewise(mlir::ImplicitLocOpBuilder &b, mlir::Operation *op, mlir::ValueRange operands,
+                          int64_t lanes);
 
 mlir::Value constantI64(mlir::ImplicitLocOpBuilder &b, int64_t value);
 /// Σ strides[d]·indices[d] + offset, as an i64.
-mlir::Value linearIndex(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<mlir::Value> indices,
-                        int64_t offset = 0);
+mlir::Value linearIndex(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<int64_t> strides,
+                        llvm::ArrayRef<mlir::Value> indices, int64_t offset = 0);
 /// The access moved by a number of elements.
 mlir::Value advance(mlir::ImplicitLocOpBuilder &b, const Access &access, mlir::Value elements);
 
@@ -93,7 +96,8 @@ mlir::Value laneMask(mlir::ImplicitLocOpBuilder &b, int64_t lanes, int64_t valid
 
 mlir::Value loadElement(mlir::ImplicitLocOpBuilder &b, mlir::Type element, mlir::Value pointer);
 /// `valid` consecutive elements, followed by zeros up to `lanes`.
-mlir::Value loadVector(mlir::ImplicitLocOpBuilder &b, mlir::Type element, mlir::Value pointer, int64_t lanes, int64_t valid);
+mlir::Value loadVector(mlir::ImplicitLocOpBuilder &b, mlir::Type element, mlir::Value pointer, int64_t lanes,
+                       int64_t valid);
 /// Stores a scalar, or the first `valid` lanes.
 void storeElements(mlir::ImplicitLocOpBuilder &b, mlir::Value value, mlir::Value pointer, int64_t valid);
 

@@ -7,8 +7,8 @@
 namespace plumb::kernels {
 
 /// Turns named structured ops into generic ones and pads into fills and insertions, then fuses elementwise
-/// neighbours. A producer is not fused where that would compute an element more than once, so that matrix products
-/// keep plain operands.
+/// neighbours. A producer is not fused where that would compute an element more than once, so that matrix
+/// products keep plain operands.
 mlir::LogicalResult normalizeKernel(mlir::func::FuncOp function);
 
 } // namespace plumb::kernels

@@ -1,5 +1,5 @@
-// Matrix products, and everything that is one: any number of batch, row, column and inner loops, in any order, over
-// views of any stride; convolutions included.
+// Matrix products, and everything that is one: any number of batch, row, column and inner loops, in any
+// order, over views of any stride; convolutions included.
 #ifndef PLUMB_TARGET_KERNELPRODUCT_H
 #define PLUMB_TARGET_KERNELPRODUCT_H
 
@@ -9,9 +9,9 @@
 
 namespace plumb::kernels {
 
-/// C(b, m, n) += Σ_k A(b, m, k) · B(b, k, n), where each of b, m, n, k is a list of loops. The roles of A and B are
-/// chosen such that C is contiguous along the innermost loop of n.
-/// Elementwise work on C, done on every tile as soon as it is complete.
+/// C(b, m, n) += Σ_k A(b, m, k) · B(b, k, n), where each of b, m, n, k is a list of loops. The roles of A and
+/// B are chosen such that C is contiguous along the innermost loop of n. Elementwise work on C, done on every
+/// tile as soon as it is complete.
 struct Epilogue {
   /// The nest in the loops of the product; those of k run once.
   LoopNest nest;
@@ -39,10 +39,10 @@ std::optional<Product> matchProduct(const LoopNest &nest);
 
 /// Emits a product as tiles of accumulators in registers that run over the whole of k.
 ///
-/// B is packed, a block of columns at a time, into panels as wide as a tile in which k runs fastest but for the
-/// columns of the panel: the innermost loop then reads B as one stream whatever its layout was (transposed, as in
-/// every linear layer, strided by heads, or the window of a convolution). Tiles at the edges have their own static
-/// sizes, rows being shared out evenly.
+/// B is packed, a block of columns at a time, into panels as wide as a tile in which k runs fastest but for
+/// the columns of the panel: the innermost loop then reads B as one stream whatever its layout was
+/// (transposed, as in every linear layer, strided by heads, or the window of a convolution). Tiles at the
+/// edges have their own static sizes, rows being shared out evenly.
 void emitProduct(mlir::ImplicitLocOpBuilder &b, const Product &product, const VectorTarget &target);
 
 } // namespace plumb::kernels

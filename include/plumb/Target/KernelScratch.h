@@ -6,8 +6,9 @@
 
 namespace plumb::kernels {
 
-/// Replaces every allocation by a part of one scratch buffer, which becomes the last argument. Parts are 64-byte
-/// aligned; those whose uses never overlap share memory. Returns the size in bytes; with 0 there is no argument.
+/// Replaces every allocation by a part of one scratch buffer, which becomes the last argument. Parts are
+/// 64-byte aligned; those whose uses never overlap share memory. Returns the size in bytes; with 0 there is
+/// no argument.
 mlir::FailureOr<int64_t> assignScratch(mlir::func::FuncOp function);
 
 } // namespace plumb::kernels

@@ -25,34 +25,37 @@ struct KernelOptions {
 struct CompiledKernel {
   /// The name of the function in the module, `k_…`.
   std::string name;
-  /// The symbol to call, `k_<hash>`. It depends on the body alone: equal kernels share symbol and object, so a
-  /// list of objects to link must be made unique first.
+  /// The symbol to call, `k_<hash>`. It depends on the body alone: equal kernels share symbol and object, so
+  /// a list of objects to link must be made unique first.
   std::string symbol;
   /// Bytes of 64-byte aligned scratch memory that a call needs; with 0 there is no scratch argument.
   std::int64_t scratchBytes = 0;
   std::string objectPath;
 };
 
-/// Compiles every function `k_…` of `module` that has a body, in the order of the module, which stays as it is.
+/// Compiles every function `k_…` of `module` that has a body, in the order of the module, which stays as it
+/// is.
 ///
 /// A kernel takes and returns ranked tensors of static shape. Where argument a carries `plumb.inout` and
 /// `plumb.result = i`, result i is written in place into that argument. The object defines
 ///
 ///   extern "C" int <symbol>(inputs…, outputs…, [void *scratch,] void *stream);
 ///
-/// where inputs are the function's arguments and outputs its results but those written in place: bare pointers
-/// to dense row-major elements (a bool is one byte), none of which may overlap another. It hands the work to
+/// where inputs are the function's arguments and outputs its results but those written in place: bare
+/// pointers to dense row-major elements (a bool is one byte), none of which may overlap another. It hands the
+/// work to
 ///
 ///   extern "C" int plumb_host_launch(void *stream, void (*body)(void **), void **args, size_t count,
 ///                                    const char *name);
 ///
-/// and returns what that returns. `args` holds the `count` pointers in the order above, without the stream; it is
-/// gone when the call returns, so that a launch which runs the body later must copy it first.
+/// and returns what that returns. `args` holds the `count` pointers in the order above, without the stream;
+/// it is gone when the call returns, so that a launch which runs the body later must copy it first.
 ///
-/// Errors are emitted at the function: types outside the contract, ops that no step can lower, an unknown cpu, a
-/// cache that cannot be written. An op that can only be lowered to scalar loops is reported by a remark.
+/// Errors are emitted at the function: types outside the contract, ops that no step can lower, an unknown
+/// cpu, a cache that cannot be written. An op that can only be lowered to scalar loops is reported by a
+/// remark.
 mlir::FailureOr<llvm::SmallVector<CompiledKernel>> compileKernels(mlir::ModuleOp module,
-                                                                 const KernelOptions &options);
+                                                                  const KernelOptions &options);
 
 } // namespace plumb
 

@@ -1,21 +1,21 @@
 //===- PlanFile.h - The plan as JSON, for launchers and tools ---*- C++ -*-===//
 //
-// Format, version 1. Sizes and offsets are in bytes; coordinates are pipeline coordinates; lists indexed by coordinate
-// are in order. Keys have this order:
+// Format, version 1. Sizes and offsets are in bytes, coordinates are pipeline coordinates, lists indexed by
+// coordinate are in order. Keys have this order:
 //
 //   format, version, model
-//   mesh            axes [{name, size}], ranks: the coordinates of each rank, by rank
-//   pipeline        axis, schedule, microbatches, coordinate of each stage
-//   communicators   in creation order: name, axes, pipeline (coordinates; empty: the rank's own)
-//   stages          name, parameters, receives and sends ({stage, communicator, type})
-//   parameters      name, aliases, dtype, shape, layout, trainable, owner, holders (stages), offsets per coordinate
-//   states          name, kind, dtype, shape, layout, offsets
-//   memory          per coordinate: arena and its parts, and where most temporary memory is in use
-//   buffers         per coordinate: name, stage, part, offset, bytes, slots, stride
+//   mesh           axes [{name, size}], ranks: the coordinates of each rank, by rank
+//   pipeline       axis, schedule, microbatches, coordinate of each stage
+//   communicators  in creation order: name, axes, pipeline (coordinates; empty: the rank's own)
+//   stages         name, parameters, receives and sends ({stage, communicator, type})
+//   parameters     name, aliases, dtype, shape, layout, trainable, owner, holders (stages), offsets
+//   states         name, kind, dtype, shape, layout, offsets
+//   memory         per coordinate: arena and its parts, and where most temporary memory is in use
+//   buffers        per coordinate: stage, made_by, part, offset, bytes, slots, stride
 //   streams, events
-//   actions         per coordinate the action list as text
-//   kernels         name, symbol, scratch, flops
-//   certificate     what has been proved, over how many consecutive steps
+//   actions        per coordinate the action list as text
+//   kernels        name, symbol, scratch, flops
+//   certificate    what has been proved, over how many consecutive steps
 //
 //===----------------------------------------------------------------------===//
 

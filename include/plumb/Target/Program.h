@@ -1,8 +1,9 @@
 //===- Program.h - The program as C++ source --------------------*- C++ -*-===//
 //
-// `program.cpp` is one source for all ranks. It holds tables (mesh, communicators, tensors, one action list per
-// pipeline coordinate), a function per part of a stage, and `step`, which runs what the rank's pipeline coordinate has
-// to do. It needs the CUDA runtime's and NCCL's headers, real or host versions, and plumb/Runtime/Program.h.
+// `program.cpp` is one source for all ranks. It holds tables (mesh, communicators, tensors, one action list
+// per pipeline coordinate), a function per part of a stage, and `step`, which runs what the rank's pipeline
+// coordinate has to do. It needs the CUDA runtime's and NCCL's headers, real or host versions, and
+// plumb/Runtime/Program.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +15,8 @@
 
 namespace plumb {
 
-/// Writes the program of a module that `verify-plan` has accepted; an error if it has not, or if a parameter's layout
-/// has a form that the runtime cannot slice (a factor of a mesh axis).
+/// Writes the program of a module that `verify-plan` has accepted; an error if it has not, or if a
+/// parameter's layout has a form that the runtime cannot slice (a factor of a mesh axis).
 llvm::LogicalResult emitProgram(mlir::ModuleOp module, llvm::raw_ostream &os);
 
 } // namespace plumb

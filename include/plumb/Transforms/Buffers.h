@@ -2,8 +2,10 @@
 //
 // A *buffer* is the memory of a value together with
 //   * its views: reinterpreted and sliced values lie in their operand's memory;
-//   * what overwrites it: a kernel's in-place result, the result of a sum over ranks whose operand dies there;
-//   * the parameter, state or input it is: a load is no copy, and a value that is stored is made in the state's own
+//   * what overwrites it: a kernel's in-place result, the result of a sum over ranks whose operand dies
+//   there;
+//   * the parameter, state or input it is: a load is no copy, and a value that is stored is made in the
+//   state's own
 //     memory wherever nothing may read the state's old value any more. Other stores are copies.
 //
 // Both assign-streams and plan-memory ask this analysis; it is a function of the stage's ops alone.
@@ -13,10 +15,10 @@
 #ifndef PLUMB_TRANSFORMS_BUFFERS_H
 #define PLUMB_TRANSFORMS_BUFFERS_H
 
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringMap.h"
 #include "mlir/IR/SymbolTable.h"
 #include "plumb/Transforms/Steps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace plumb {
 
@@ -26,11 +28,11 @@ int64_t getByteSize(mlir::Type type);
 struct Buffer {
   mlir::Value root; ///< The value that fills it first.
   int64_t bytes;
-  llvm::StringRef symbol; ///< The parameter or state whose memory it is, if any.
-  int64_t input;          ///< The number of the input whose memory it is, or -1.
-  Part writer;            ///< The part that fills it first.
+  llvm::StringRef symbol;           ///< The parameter or state whose memory it is, if any.
+  int64_t input;                    ///< The number of the input whose memory it is, or -1.
+  Part writer;                      ///< The part that fills it first.
   llvm::SmallVector<Part, 3> parts; ///< All that write or read it, sorted.
-  int64_t first, last;    ///< Positions of the op that fills it and of its last reader in the block.
+  int64_t first, last; ///< Positions of the op that fills it and of its last reader in the block.
 
   bool hasOwnMemory() const { return symbol.empty() && input < 0; }
   /// Whether one part alone, which is no transfer, uses it.

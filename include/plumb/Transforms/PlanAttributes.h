@@ -1,28 +1,34 @@
 //===- PlanAttributes.h - What the passes after form-kernels decide -*- C++ -*-===//
 //
-// Decisions are discardable attributes, so that what follows only reads them:
+// Decisions are discardable attributes, so that what follows only reads them.
 //
-//   | attribute | on | says | set by |
-//   |---|---|---|---|
-//   | `plumb.inout`, `plumb.result` | argument of a kernel | it is overwritten by result `plumb.result` | form-kernels |
-//   | `plumb.flops` | kernel | operations of one run | form-kernels |
-//   | `plumb.symbol`, `plumb.scratch`, `plumb.object` | kernel | its symbol, bytes of scratch, object file | compile-kernels |
-//   | `plumb.streams` | module | names of the streams; 0 is the compute stream | assign-streams |
-//   | `plumb.events` | module | number of events | assign-streams |
-//   | `plumb.slots` | stage | slot classes, each `{name, table, stride}` | assign-streams, plan-memory |
-//   | `plumb.waits`, `plumb.records` | stage | per part the events, `[first event, class, …]` | assign-streams |
-//   | `plumb.stream` | send, receive | the stream | assign-streams |
-//   | `plumb.slot` | op with results, store | per result (the state) its slot class, or -1 | assign-streams |
-//   | `plumb.offset` | the same | per result (the state) its byte offset in the arena, in slot 0 | plan-memory |
-//   | `plumb.scratch_offset` | launch | byte offset of its scratch | plan-memory |
-//   | `plumb.copy` | store | the value must be copied into the state | plan-memory |
-//   | `plumb.offsets` | parameter, state | byte offset per pipeline coordinate, -1 where it is absent | plan-memory |
-//   | `plumb.arena`, `plumb.cleared` | module | bytes per coordinate; those at its start that a step clears | plan-memory |
-//   | `plumb.memory` | module | per coordinate the bytes by use, for reports | plan-memory |
-//   | `plumb.verified` | module | what has been proved | verify-plan |
+// form-kernels:
+//   plumb.inout, plumb.result   on an argument of a kernel: it is overwritten by that result
+//   plumb.flops                 on a kernel: operations of one run
+// compile-kernels:
+//   plumb.symbol                on a kernel: the symbol to call
+//   plumb.scratch               on a kernel: bytes of scratch memory
+//   plumb.object                on a kernel: the object file
+// assign-streams:
+//   plumb.streams               on the module: names of the streams; 0 is the compute stream
+//   plumb.events                on the module: number of events
+//   plumb.slots                 on a stage: slot classes, each {name, table, stride}
+//   plumb.waits, plumb.records  on a stage: per part its events, [first event, slot class, …]
+//   plumb.stream                on a send or receive: its stream
+//   plumb.slot                  on ops: per result (of a store: for the state) its slot class, or -1
+// plan-memory:
+//   plumb.offset                on ops: per result (of a store: for the state) its offset in slot 0
+//   plumb.scratch_offset        on a launch: offset of its scratch
+//   plumb.copy                  on a store: the value must be copied into the state
+//   plumb.offsets               on a parameter or state: offset per coordinate, -1 where it is absent
+//   plumb.arena, plumb.cleared  on the module: bytes per coordinate; those at its start that a step clears
+//   plumb.memory                on the module: bytes per coordinate by use, for reports
+// verify-plan:
+//   plumb.verified              on the module: what has been proved
 //
-// A *slot class* is a set of per-microbatch buffers of a stage with one lifetime. Microbatch m uses slot `table[m]`;
-// a value of the class lies at `offset + table[m] * stride`, and event `first + table[m]` belongs to that slot.
+// Offsets are in bytes from the start of the arena. A *slot class* is a set of per-microbatch buffers of a
+// stage with one lifetime. Microbatch m uses slot `table[m]`; a value of the class lies at
+// `offset + table[m] * stride`, and event `first + table[m]` belongs to that slot.
 //
 //===----------------------------------------------------------------------===//
 

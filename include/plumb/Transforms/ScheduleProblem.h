@@ -9,8 +9,8 @@
 namespace plumb {
 
 /// Costs are operations of the kernels that a phase launches; a transferred byte costs as much as
-/// `kOperationsPerByte` operations. Edges are the pairs of stages that ops send between. Reports a send that no
-/// schedule has an action for.
+/// `kOperationsPerByte` operations. Edges are the pairs of stages that ops send between. Reports a send that
+/// no schedule has an action for.
 mlir::FailureOr<schedule::Problem> getScheduleProblem(const Pipeline &pipeline);
 
 /// About what a GPU computes in the time in which its network moves one byte.

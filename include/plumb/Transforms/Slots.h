@@ -28,7 +28,8 @@ struct EventRef {
   int64_t first, slotClass;
 };
 
-/// Events that the part waits for before it starts (`kWaitsAttr`), or that it records at its end (`kRecordsAttr`).
+/// Events that the part waits for before it starts (`kWaitsAttr`), or that it records at its end
+/// (`kRecordsAttr`).
 llvm::SmallVector<EventRef> readEvents(StageOp stage, llvm::StringRef attribute, const Part &part);
 
 /// Entry `index` of a per-result array attribute; -1 if the op does not have it.
@@ -37,8 +38,8 @@ int64_t readEntry(mlir::Operation *op, llvm::StringRef attribute, unsigned index
 /// The stream that an op's part runs on.
 int64_t readStream(mlir::Operation *op);
 
-/// Slots of intervals so that intervals which overlap have different ones; as few as possible, the lowest first.
-/// Ends are included. O(n log n).
+/// Slots of intervals so that intervals which overlap have different ones; as few as possible, the lowest
+/// first. Ends are included. O(n log n).
 llvm::SmallVector<int64_t> colourIntervals(llvm::ArrayRef<std::pair<int64_t, int64_t>> intervals);
 
 } // namespace plumb

@@ -1,10 +1,11 @@
 //===- Steps.h - What each pipeline coordinate launches, in order -*- C++ -*-===//
 //
-// A stage is launched in *parts*: its phases, and its transfers with one other stage in one direction. A *step* is one
-// launch of a part, for one microbatch where the part runs once per microbatch.
+// A stage is launched in *parts*: its phases, and its transfers with one other stage in one direction. A
+// *step* is one launch of a part, for one microbatch where the part runs once per microbatch.
 //
-// Stages of one coordinate hand over in place: the schedule has no actions for a transfer between them, and it needs
-// no communicator. Its two parts follow the phase that makes the values, on the compute stream, and mean a copy.
+// Stages of one coordinate hand over in place: the schedule has no actions for a transfer between them, and
+// it needs no communicator. Its two parts follow the phase that makes the values, on the compute stream, and
+// mean a copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,6 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
-#include "plumb/Transforms/Utils.h"
 #include "plumb/Schedule/Schedule.h"
 #include <compare>
 
@@ -64,14 +64,19 @@ struct Pipeline {
   mlir::ModuleOp module;
   int64_t coordinates = 1;
   int64_t microbatches = 1;
-  llvm::SmallVector<StageOp> stages; ///< By index.
-  bool training = false;             ///< Some stage has a backward phase.
-  llvm::SmallVector<llvm::SmallVector<Part>> handovers; ///< Per stage its sends to stages of its own coordinate.
+  llvm::SmallVector<StageOp> stages;    ///< By index.
+  llvm::SmallVector<int64_t> placement; ///< The coordinate of each stage.
+  bool training = false;                ///< Some stage has a backward phase.
+  llvm::SmallVector<llvm::SmallVector<Part>>
+      handovers; ///< Per stage its sends to stages of its own coordinate.
 
   /// Reports an error if stages are missing or numbered twice, or the mesh or the pipeline is not declared.
   static mlir::FailureOr<Pipeline> read(mlir::ModuleOp module);
 
-  int64_t coordinateOf(int64_t stage) const { return getPipelineCoordinate(module, stage); }
+  int64_t coordinateOf(int64_t stage) const {
+    bool known = stage >= 0 && stage < static_cast<int64_t>(placement.size());
+    return known ? placement[stage] : -1;
+  }
   llvm::SmallVector<int64_t> stagesOf(int64_t coordinate) const;
   /// Whether a transfer of a stage stays on its coordinate.
   bool isHandover(int64_t stage, const Part &part) const {
@@ -79,15 +84,15 @@ struct Pipeline {
   }
 };
 
-/// The action lists that the `plumb.schedule` op holds; an error at the op if there is none or it has a text that is
-/// no action.
+/// The action lists that the `plumb.schedule` op holds; an error at the op if there is none or it has a text
+/// that is no action.
 mlir::FailureOr<schedule::Schedule> readSchedule(const Pipeline &pipeline);
 
 /// The part at the other end of a transfer of `stage`.
 Part getCounterpart(const Part &part, int64_t stage);
 
-/// The steps of one coordinate between `begin` and `update`: B is I, then W; a pair is its halves; what stays on the
-/// coordinate follows its maker.
+/// The steps of one coordinate between `begin` and `update`: B is I, then W; a pair is its halves; what stays
+/// on the coordinate follows its maker.
 llvm::SmallVector<Step> getSteps(const Pipeline &pipeline, llvm::ArrayRef<schedule::Action> actions);
 
 /// All steps of one coordinate: the prologues, the begins, those of the schedule, the updates.

@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -29,6 +31,7 @@ Scalar operator/(Scalar a, Scalar b) {
   return {a.builder, arith::DivFOp::create(*a.builder, a.value, b.value)};
 }
 Scalar maximum(Scalar a, Scalar b) { return arithmetic<arith::MaximumFOp, arith::MaxSIOp>(a, b); }
+Scalar minimum(Scalar a, Scalar b) { return arithmetic<arith::MinimumFOp, arith::MinSIOp>(a, b); }
 
 static TypedAttr numberAttr(Type type, double value) {
   if (auto floatType = dyn_cast<FloatType>(type))
@@ -46,6 +49,34 @@ Scalar log(Scalar x) { return {x.builder, math::LogOp::create(*x.builder, x.valu
 Scalar sqrt(Scalar x) { return {x.builder, math::SqrtOp::create(*x.builder, x.value)}; }
 Scalar tanh(Scalar x) { return {x.builder, math::TanhOp::create(*x.builder, x.value)}; }
 Scalar erf(Scalar x) { return {x.builder, math::ErfOp::create(*x.builder, x.value)}; }
+Scalar sin(Scalar x) { return {x.builder, math::SinOp::create(*x.builder, x.value)}; }
+Scalar cos(Scalar x) { return {x.builder, math::CosOp::create(*x.builder, x.value)}; }
+Scalar abs(Scalar x) { return {x.builder, math::AbsFOp::create(*x.builder, x.value)}; }
+Scalar floor(Scalar x) { return {x.builder, math::FloorOp::create(*x.builder, x.value)}; }
+Scalar roundToEven(Scalar x) { return {x.builder, math::RoundEvenOp::create(*x.builder, x.value)}; }
+
+/// x to the power n > 0 by squaring.
+static Scalar wholePower(Scalar x, int64_t n) {
+  if (n == 1)
+    return x;
+  Scalar half = wholePower(x, n / 2);
+  Scalar square = half * half;
+  return n % 2 ? square * x : square;
+}
+
+Scalar power(Scalar x, double exponent) {
+  double size = std::abs(exponent);
+  if (exponent == 0)
+    return constant(x, 1);
+  Scalar result = x;
+  if (size <= 8 && size == std::floor(size))
+    result = wholePower(x, static_cast<int64_t>(size));
+  else if (size == 0.5)
+    result = sqrt(x);
+  else
+    return {x.builder, math::PowFOp::create(*x.builder, x.value, constant(x, exponent).value)};
+  return exponent > 0 ? result : 1.0 / result;
+}
 
 static Scalar compare(arith::CmpFPredicate floatPredicate, arith::CmpIPredicate integerPredicate, Scalar a,
                       Scalar b) {
@@ -58,9 +89,16 @@ static Scalar compare(arith::CmpFPredicate floatPredicate, arith::CmpIPredicate 
 Scalar isGreater(Scalar a, Scalar b) {
   return compare(arith::CmpFPredicate::OGT, arith::CmpIPredicate::sgt, a, b);
 }
+Scalar isLess(Scalar a, Scalar b) { return isGreater(b, a); }
+Scalar isLessEqual(Scalar a, Scalar b) {
+  return compare(arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle, a, b);
+}
 Scalar isEqual(Scalar a, Scalar b) {
   return compare(arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq, a, b);
 }
+
+Scalar both(Scalar a, Scalar b) { return {a.builder, arith::AndIOp::create(*a.builder, a.value, b.value)}; }
+Scalar either(Scalar a, Scalar b) { return {a.builder, arith::OrIOp::create(*a.builder, a.value, b.value)}; }
 
 Scalar select(Scalar condition, Scalar ifTrue, Scalar ifFalse) {
   ImplicitLocOpBuilder &builder = *condition.builder;
@@ -70,6 +108,57 @@ Scalar select(Scalar condition, Scalar ifTrue, Scalar ifFalse) {
 Scalar toI64(Scalar x) {
   Type i64 = x.builder->getI64Type();
   return x.value.getType() == i64 ? x : Scalar{x.builder, arith::ExtSIOp::create(*x.builder, i64, x.value)};
+}
+
+/// The float in another float type; other numbers stay.
+static Value convertScalar(OpBuilder &builder, Location loc, Value value, Type type) {
+  auto from = dyn_cast<FloatType>(value.getType());
+  if (!from || from == type)
+    return value;
+  if (from.getWidth() < cast<FloatType>(type).getWidth())
+    return arith::ExtFOp::create(builder, loc, type, value);
+  return arith::TruncFOp::create(builder, loc, type, value);
+}
+
+static TypedAttr lowestAttr(Type type) {
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return IntegerAttr::get(integer, APInt::getSignedMinValue(integer.getWidth()));
+  return numberAttr(type, -std::numeric_limits<double>::infinity());
+}
+
+Scalar lowest(Scalar like) {
+  return {like.builder, arith::ConstantOp::create(*like.builder, lowestAttr(like.value.getType()))};
+}
+
+static Scalar convertFromFloat(Scalar x, Type to) {
+  ImplicitLocOpBuilder &builder = *x.builder;
+  if (isa<FloatType>(to))
+    return {&builder, convertScalar(builder, builder.getLoc(), x.value, to)};
+  if (to.isInteger(1))
+    return {&builder,
+            arith::CmpFOp::create(builder, arith::CmpFPredicate::UNE, x.value, constant(x, 0).value)};
+  return {&builder, arith::FPToSIOp::create(builder, to, x.value)};
+}
+
+Scalar convert(Scalar x, Type to) {
+  ImplicitLocOpBuilder &builder = *x.builder;
+  Type from = x.value.getType();
+  if (from == to)
+    return x;
+  if (isa<FloatType>(from))
+    return convertFromFloat(x, to);
+  if (from.isInteger(1) && isa<FloatType>(to))
+    return {&builder, arith::UIToFPOp::create(builder, to, x.value)};
+  if (from.isInteger(1))
+    return {&builder, arith::ExtUIOp::create(builder, to, x.value)};
+  if (isa<FloatType>(to))
+    return {&builder, arith::SIToFPOp::create(builder, to, x.value)};
+  if (to.isInteger(1))
+    return {&builder,
+            arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, x.value, constant(x, 0).value)};
+  if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
+    return {&builder, arith::ExtSIOp::create(builder, to, x.value)};
+  return {&builder, arith::TruncIOp::create(builder, to, x.value)};
 }
 
 Scalar ScalarBuilder::index(int64_t dim) {
@@ -85,21 +174,24 @@ Scalar ScalarBuilder::real(Type type, double value) {
   return {&builder, arith::ConstantOp::create(builder, builder.getFloatAttr(type, value))};
 }
 
+Scalar elementAt(ScalarBuilder &scalars, Value tensor, ValueRange place) {
+  Value element = tensor::ExtractOp::create(scalars.builder, tensor, place);
+  return {&scalars.builder,
+          convertScalar(scalars.builder, scalars.builder.getLoc(), element, computeType(element.getType()))};
+}
+
+Value indexInside(OpBuilder &builder, Location loc, Value named, int64_t size) {
+  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(builder, loc, value); };
+  Value inside = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), named);
+  inside = arith::MaxSIOp::create(builder, loc, inside, index(0));
+  return arith::MinSIOp::create(builder, loc, inside, index(size - 1));
+}
+
 //===-- Loop nests --------------------------------------------------------===//
 
 Type computeType(Type type) {
   auto floatType = dyn_cast<FloatType>(type);
   return floatType && floatType.getWidth() < 32 ? Float32Type::get(type.getContext()) : type;
-}
-
-/// The float in another float type; other numbers stay.
-static Value convertScalar(OpBuilder &builder, Location loc, Value value, Type type) {
-  auto from = dyn_cast<FloatType>(value.getType());
-  if (!from || from == type)
-    return value;
-  if (from.getWidth() < cast<FloatType>(type).getWidth())
-    return arith::ExtFOp::create(builder, loc, type, value);
-  return arith::TruncFOp::create(builder, loc, type, value);
 }
 
 MappedTensor alignedRight(Value tensor, ArrayRef<int64_t> loops) {
@@ -173,18 +265,25 @@ Value pointwise(OpBuilder &builder, Location loc, ValueRange inputs, RankedTenso
 static Scalar accumulate(Reduction kind, Scalar accumulator, Scalar value) {
   Scalar result = kind == Reduction::Sum ? accumulator + value : maximum(accumulator, value);
   auto flags = arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz | arith::FastMathFlags::contract;
-  Operation *op = result.value.getDefiningOp();
-  op->setAttr(cast<arith::ArithFastMathInterface>(op).getFastMathAttrName(),
-              arith::FastMathFlagsAttr::get(op->getContext(), flags));
+  if (auto op = result.value.getDefiningOp<arith::ArithFastMathInterface>())
+    op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), flags));
   return result;
 }
 
+static Value filledWith(OpBuilder &builder, Location loc, RankedTensorType type, TypedAttr value) {
+  Value number = arith::ConstantOp::create(builder, loc, value);
+  return linalg::FillOp::create(builder, loc, number, emptyTensor(builder, loc, type)).getResult(0);
+}
+
 Value reduce(OpBuilder &builder, Location loc, Reduction kind, ArrayRef<MappedTensor> inputs,
-             ArrayRef<int64_t> loops, ArrayRef<int64_t> kept, Formula formula) {
+             ArrayRef<int64_t> loops, ArrayRef<int64_t> kept, Formula formula, Type element) {
   SmallVector<int64_t> shape(llvm::map_range(kept, [&](int64_t loop) { return loops[loop]; }));
-  auto type = RankedTensorType::get(shape, computeType(tensorType(inputs[0].tensor).getElementType()));
-  double neutral = kind == Reduction::Sum ? 0.0 : -std::numeric_limits<double>::infinity();
-  MappedTensor init{filled(builder, loc, type, neutral), loopMap(builder.getContext(), loops.size(), kept)};
+  if (!element)
+    element = computeType(tensorType(inputs[0].tensor).getElementType());
+  auto type = RankedTensorType::get(shape, element);
+  TypedAttr neutral = kind == Reduction::Sum ? numberAttr(element, 0) : lowestAttr(element);
+  MappedTensor init{filledWith(builder, loc, type, neutral),
+                    loopMap(builder.getContext(), loops.size(), kept)};
   return loopNest(builder, loc, inputs, init,
                   [&](ScalarBuilder &scalars, ArrayRef<Scalar> x, Scalar accumulator) {
                     return accumulate(kind, accumulator, formula(scalars, x));
@@ -192,8 +291,9 @@ Value reduce(OpBuilder &builder, Location loc, Reduction kind, ArrayRef<MappedTe
 }
 
 Value reduceRows(OpBuilder &builder, Location loc, Reduction kind, ArrayRef<MappedTensor> inputs,
-                 ArrayRef<int64_t> loops, int64_t rows, Formula formula) {
-  return reduce(builder, loc, kind, inputs, loops, llvm::to_vector(llvm::seq<int64_t>(0, rows)), formula);
+                 ArrayRef<int64_t> loops, int64_t rows, Formula formula, Type element) {
+  return reduce(builder, loc, kind, inputs, loops, llvm::to_vector(llvm::seq<int64_t>(0, rows)), formula,
+                element);
 }
 
 Value addInto(OpBuilder &builder, Location loc, Value value, Value into) {
@@ -209,8 +309,7 @@ Value convertTo(OpBuilder &builder, Location loc, Value tensor, RankedTensorType
 }
 
 Value filled(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
-  Value number = arith::ConstantOp::create(builder, loc, numberAttr(type.getElementType(), value));
-  return linalg::FillOp::create(builder, loc, number, emptyTensor(builder, loc, type)).getResult(0);
+  return filledWith(builder, loc, type, numberAttr(type.getElementType(), value));
 }
 
 Value emptyTensor(OpBuilder &builder, Location loc, RankedTensorType type) {

@@ -36,15 +36,34 @@ inline Scalar operator*(double a, Scalar b) { return constant(b, a) * b; }
 inline Scalar operator/(double a, Scalar b) { return constant(b, a) / b; }
 
 Scalar maximum(Scalar a, Scalar b); ///< NaN if either is.
+Scalar minimum(Scalar a, Scalar b); ///< NaN if either is.
 Scalar exp(Scalar x);
 Scalar log(Scalar x);
 Scalar sqrt(Scalar x);
 Scalar tanh(Scalar x);
 Scalar erf(Scalar x);
+Scalar sin(Scalar x);
+Scalar cos(Scalar x);
+Scalar abs(Scalar x);
+Scalar floor(Scalar x);
+Scalar roundToEven(Scalar x);
+Scalar power(Scalar x, double exponent);
 
+// False where either is not a number.
 Scalar isGreater(Scalar a, Scalar b);
+Scalar isLess(Scalar a, Scalar b);
+Scalar isLessEqual(Scalar a, Scalar b);
 Scalar isEqual(Scalar a, Scalar b);
+
+Scalar both(Scalar a, Scalar b);   ///< Of two conditions.
+Scalar either(Scalar a, Scalar b); ///< Of two conditions.
 Scalar select(Scalar condition, Scalar ifTrue, Scalar ifFalse);
+
+/// The least number of the type of `like`, which a maximum ignores.
+Scalar lowest(Scalar like);
+
+/// The number in another type: floats are truncated to integers, bools are 0 and 1, and all but 0 is true.
+Scalar convert(Scalar x, mlir::Type type);
 
 /// The integer sign-extended to i64.
 Scalar toI64(Scalar x);
@@ -73,6 +92,13 @@ MappedTensor alignedRight(mlir::Value tensor, llvm::ArrayRef<int64_t> loops);
 /// Reads along the first loops, one per dim: a value per row.
 MappedTensor alignedLeft(mlir::Value tensor, llvm::ArrayRef<int64_t> loops);
 
+/// The element of a tensor at any place, in the type in which it is computed.
+Scalar elementAt(ScalarBuilder &scalars, mlir::Value tensor, mlir::ValueRange place);
+
+/// The index that `named` gives along a dim of `size` elements: the nearest one where it is out of range, so
+/// that no access leaves the tensor.
+mlir::Value indexInside(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value named, int64_t size);
+
 /// A tensor of type `result` computed element by element.
 mlir::Value pointwise(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<MappedTensor> inputs,
                       mlir::RankedTensorType result, Formula formula);
@@ -84,15 +110,16 @@ mlir::Value pointwise(mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueR
 enum class Reduction { Sum, Maximum };
 
 /// Combines the formula's values over the loops that `kept` lacks; `kept` lists the loops of the result's
-/// dims. The result has the type in which it was accumulated.
+/// dims. The result has the type in which it was accumulated: that of the formula, `element`, by default the
+/// one in which the first input is computed.
 mlir::Value reduce(mlir::OpBuilder &builder, mlir::Location loc, Reduction kind,
                    llvm::ArrayRef<MappedTensor> inputs, llvm::ArrayRef<int64_t> loops,
-                   llvm::ArrayRef<int64_t> kept, Formula formula);
+                   llvm::ArrayRef<int64_t> kept, Formula formula, mlir::Type element = {});
 
 /// A reduction over all but the first `rows` loops.
 mlir::Value reduceRows(mlir::OpBuilder &builder, mlir::Location loc, Reduction kind,
                        llvm::ArrayRef<MappedTensor> inputs, llvm::ArrayRef<int64_t> loops, int64_t rows,
-                       Formula formula);
+                       Formula formula, mlir::Type element = {});
 
 /// `into` with `value` of the same shape added to it, written over `into` once bufferised.
 mlir::Value addInto(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Value into);

@@ -184,51 +184,12 @@ SmallVector<Value> EinsumOp::lower(OpBuilder &builder, ValueRange operands) {
 
 //===-- sum ---------------------------------------------------------------===//
 
-static SmallVector<int64_t> keptDims(int64_t rank, ArrayRef<int64_t> summed) {
-  SmallVector<int64_t> kept;
-  for (int64_t dim = 0; dim < rank; ++dim)
-    if (!llvm::is_contained(summed, dim))
-      kept.push_back(dim);
-  return kept;
-}
-
-static SmallVector<int64_t> withOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
-  SmallVector<int64_t> result(shape);
-  for (int64_t dim : dims)
-    result[dim] = 1;
-  return result;
-}
-
 LogicalResult SumOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallVectorImpl<Type> &types) {
-  RankedTensorType type = tensorType(adaptor.getInput());
-  ArrayRef<int64_t> dims = adaptor.getDims();
-  for (auto [i, dim] : llvm::enumerate(dims)) {
-    if (dim < 0 || dim >= type.getRank())
-      return emitError() << "dim " << dim << " is out of range for rank " << type.getRank();
-    if (i > 0 && dim <= dims[i - 1])
-      return emitError() << "dims [" << dims << "] are not sorted and distinct";
-  }
-  SmallVector<int64_t> shape = withOnes(type.getShape(), dims);
-  if (!adaptor.getKeepdim())
-    for (int64_t dim : llvm::reverse(dims))
-      shape.erase(shape.begin() + dim);
-  types.push_back(withShape(type, shape));
-  return success();
+  return inferReduction(adaptor.getInput(), adaptor.getDims(), adaptor.getKeepdim(), emitError, types);
 }
 
 ShardingRule SumOp::getShardingRule() {
-  ShardingRule rule;
-  ShardingRule::Tensor input, result;
-  for (auto [i, size] : llvm::enumerate(getInput().getType().getShape())) {
-    bool summed = llvm::is_contained(getDims(), static_cast<int64_t>(i));
-    input.push_back({rule.addFactor(size, summed ? FactorKind::Reduction : FactorKind::Parallel)});
-    if (!summed)
-      result.push_back(input.back());
-    else if (getKeepdim())
-      result.emplace_back();
-  }
-  rule.operands.push_back(input);
-  rule.results.push_back(result);
+  ShardingRule rule = reductionRule(getInput(), getDims(), getKeepdim(), FactorKind::Reduction);
   rule.linear.push_back({0});
   return rule;
 }
@@ -236,11 +197,8 @@ ShardingRule SumOp::getShardingRule() {
 SmallVector<Value> SumOp::backward(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted) {
   auto spread = [&]() -> Value {
     RankedTensorType type = getInput().getType();
-    RankedTensorType kept = withShape(type, withOnes(type.getShape(), getDims()));
-    Value value = cotangents[0];
-    if (value.getType() != kept)
-      value = ViewOp::create(builder, getLoc(), kept, value);
-    return kept == type ? value : BroadcastOp::create(builder, getLoc(), type, value);
+    Value value = viewAs(builder, getLoc(), cotangents[0], withOnes(type.getShape(), getDims()));
+    return value.getType() == type ? value : BroadcastOp::create(builder, getLoc(), type, value);
   };
   return backwardOf(*this, builder, wanted, {spread});
 }
@@ -255,24 +213,6 @@ SmallVector<Value> SumOp::lower(OpBuilder &builder, ValueRange operands) {
 }
 
 //===-- softmax -----------------------------------------------------------===//
-
-/// Dims of one shape on every operand and result, the last `whole` of which may not be sharded.
-static ShardingRule rowRule(Operation *op, int64_t whole) {
-  ShardingRule rule;
-  ShardingRule::Tensor dims;
-  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
-  for (auto [i, size] : llvm::enumerate(shape))
-    dims.push_back(
-        {rule.addFactor(size, i + whole < shape.size() ? FactorKind::Parallel : FactorKind::Replicated)});
-  auto leading = [&](Value value) {
-    return ShardingRule::Tensor(dims.begin(), dims.begin() + tensorType(value).getRank());
-  };
-  for (Value operand : op->getOperands())
-    rule.operands.push_back(leading(operand));
-  for (Value result : op->getResults())
-    rule.results.push_back(leading(result));
-  return rule;
-}
 
 LogicalResult SoftmaxOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallVectorImpl<Type> &types) {
   RankedTensorType type = tensorType(adaptor.getInput());
@@ -384,7 +324,8 @@ SmallVector<Value> NormalizeOp::backward(OpBuilder &builder, ArrayRef<Value> cot
   if (cotangents[1])
     return refuseBackward(*this, "has no derivative through rstd; only 'normalized' may reach the loss");
   auto ofInput = [&] {
-    return NormalizeBackwardOp::create(builder, getLoc(), cotangents[0], getNormalized(), getRstd());
+    return NormalizeBackwardOp::create(builder, getLoc(), cotangents[0], getNormalized(), getRstd(),
+                                       getUncentered());
   };
   return backwardOf(*this, builder, wanted, {ofInput});
 }
@@ -394,20 +335,23 @@ SmallVector<Value> NormalizeOp::lower(OpBuilder &builder, ValueRange operands) {
   RankedTensorType type = getNormalized().getType();
   ArrayRef<int64_t> loops = type.getShape();
   int64_t rows = getRstd().getType().getRank();
-  MappedTensor input = alignedRight(operands[0], loops);
-  Value means =
-      rowMeans(builder, loc, {input}, loops, rows, [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[0]; });
-  auto squaredDistance = [](ScalarBuilder &, ArrayRef<Scalar> x) {
-    Scalar distance = x[0] - x[1];
-    return distance * distance;
-  };
-  Value variances = rowMeans(builder, loc, {input, alignedLeft(means, loops)}, loops, rows, squaredDistance);
+  SmallVector<MappedTensor> inputs{alignedRight(operands[0], loops)};
+  if (!getUncentered()) {
+    Value means =
+        rowMeans(builder, loc, inputs, loops, rows, [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[0]; });
+    inputs.push_back(alignedLeft(means, loops));
+  }
+  auto distance = [&](ArrayRef<Scalar> x) { return getUncentered() ? x[0] : x[0] - x[1]; };
+  Value variances = rowMeans(builder, loc, inputs, loops, rows, [&](ScalarBuilder &, ArrayRef<Scalar> x) {
+    Scalar value = distance(x);
+    return value * value;
+  });
   double eps = getEps().convertToDouble();
   Value rstds = pointwise(builder, loc, variances, tensorType(variances),
                           [&](ScalarBuilder &, ArrayRef<Scalar> x) { return 1.0 / sqrt(x[0] + eps); });
-  Value normalized =
-      pointwise(builder, loc, {input, alignedLeft(means, loops), alignedLeft(rstds, loops)}, type,
-                [](ScalarBuilder &, ArrayRef<Scalar> x) { return (x[0] - x[1]) * x[2]; });
+  inputs.push_back(alignedLeft(rstds, loops));
+  Value normalized = pointwise(builder, loc, inputs, type,
+                               [&](ScalarBuilder &, ArrayRef<Scalar> x) { return distance(x) * x.back(); });
   return {normalized, convertTo(builder, loc, rstds, getRstd().getType())};
 }
 
@@ -440,12 +384,17 @@ SmallVector<Value> NormalizeBackwardOp::lower(OpBuilder &builder, ValueRange ope
   ArrayRef<int64_t> loops = type.getShape();
   int64_t rows = getRstd().getType().getRank();
   MappedTensor cotangent = alignedRight(operands[0], loops), normalized = alignedRight(operands[1], loops);
-  Value means = rowMeans(builder, loc, {cotangent}, loops, rows,
-                         [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[0]; });
   Value projections = rowMeans(builder, loc, {cotangent, normalized}, loops, rows,
                                [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[0] * x[1]; });
   SmallVector<MappedTensor> inputs{cotangent, normalized, alignedLeft(operands[2], loops),
-                                   alignedLeft(means, loops), alignedLeft(projections, loops)};
-  return {pointwise(builder, loc, inputs, type,
-                    [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[2] * (x[0] - x[3] - x[1] * x[4]); })};
+                                   alignedLeft(projections, loops)};
+  if (!getUncentered()) {
+    Value means = rowMeans(builder, loc, {cotangent}, loops, rows,
+                           [](ScalarBuilder &, ArrayRef<Scalar> x) { return x[0]; });
+    inputs.push_back(alignedLeft(means, loops));
+  }
+  return {pointwise(builder, loc, inputs, type, [&](ScalarBuilder &, ArrayRef<Scalar> x) {
+    Scalar difference = x[0] - x[1] * x[3];
+    return x[2] * (getUncentered() ? difference : difference - x[4]);
+  })};
 }

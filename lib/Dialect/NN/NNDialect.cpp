@@ -23,7 +23,27 @@ void NNDialect::initialize() {
       >();
   addOperations<
 #define GET_OP_LIST
+#include "plumb/Dialect/NN/NNMathOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "plumb/Dialect/NN/NNLogicOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "plumb/Dialect/NN/NNReductionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "plumb/Dialect/NN/NNConvolutionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
 #include "plumb/Dialect/NN/NNShapeOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "plumb/Dialect/NN/NNSelectionOps.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

@@ -40,14 +40,6 @@ static ShardingRule embeddingRule(RankedTensorType table, RankedTensorType indic
   return rule;
 }
 
-/// The row of a table that an index names: the nearest one where it is out of range, so that no access leaves the table.
-static Value rowNamed(OpBuilder &builder, Location loc, Value named, int64_t rowCount) {
-  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(builder, loc, value); };
-  Value row = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), named);
-  row = arith::MaxSIOp::create(builder, loc, row, index(0));
-  return arith::MinSIOp::create(builder, loc, row, index(rowCount - 1));
-}
-
 /// A loop over the flattened indices that carries one tensor: `body` gets the loop's position, the row that
 /// the index names, and the tensor.
 static Value forEachIndex(OpBuilder &builder, Location loc, Value indices, int64_t rowCount, Value init,
@@ -58,7 +50,7 @@ static Value forEachIndex(OpBuilder &builder, Location loc, Value indices, int64
     return arith::ConstantIndexOp::create(at, loc, value);
   };
   auto buildBody = [&](OpBuilder &nested, Location, Value position, ValueRange carried) {
-    Value row = rowNamed(nested, loc, tensor::ExtractOp::create(nested, loc, flat, position), rowCount);
+    Value row = indexInside(nested, loc, tensor::ExtractOp::create(nested, loc, flat, position), rowCount);
     scf::YieldOp::create(nested, loc, body(nested, position, row, carried[0]));
   };
   return scf::ForOp::create(builder, loc, index(builder, 0), index(builder, count), index(builder, 1), init,
@@ -118,13 +110,9 @@ SmallVector<Value> EmbeddingOp::lower(OpBuilder &builder, ValueRange operands) {
   // A formula like any other, so that what reads the rows fuses with the look-up.
   return {pointwise(builder, getLoc(), alignedLeft(operands[1], type.getShape()), type,
                     [&](ScalarBuilder &scalars, ArrayRef<Scalar> in) {
-                      ImplicitLocOpBuilder &nested = scalars.builder;
-                      Value row = rowNamed(nested, getLoc(), in[0].value, table.getDimSize(0));
-                      Value column = linalg::IndexOp::create(nested, type.getRank() - 1);
-                      Value element = tensor::ExtractOp::create(nested, rows, ValueRange{row, column});
-                      if (Type wide = computeType(table.getElementType()); wide != table.getElementType())
-                        element = arith::ExtFOp::create(nested, wide, element);
-                      return Scalar{&nested, element};
+                      Value row = indexInside(scalars.builder, getLoc(), in[0].value, table.getDimSize(0));
+                      Value column = linalg::IndexOp::create(scalars.builder, type.getRank() - 1);
+                      return elementAt(scalars, rows, {row, column});
                     })};
 }
 

@@ -45,11 +45,10 @@ LogicalResult checkResultTypes(Operation *op, TypeRange inferred) {
   return success();
 }
 
-LogicalResult inferBroadcast(ValueRange operands, EmitError emitError, SmallVectorImpl<Type> &types) {
-  if (failed(checkElementTypes(operands, emitError)))
-    return failure();
-  SmallVector<int64_t> shape; // reversed: dim 0 is the last
-  for (auto [i, operand] : llvm::enumerate(operands))
+/// The shape of the operands broadcast against each other.
+static LogicalResult inferBroadcastShape(ValueRange operands, EmitError emitError,
+                                         SmallVectorImpl<int64_t> &shape) {
+  for (auto [i, operand] : llvm::enumerate(operands)) // `shape` is reversed here: dim 0 is the last
     for (auto [j, size] : llvm::enumerate(llvm::reverse(shapeOf(operand)))) {
       if (j == shape.size())
         shape.push_back(1);
@@ -60,7 +59,74 @@ LogicalResult inferBroadcast(ValueRange operands, EmitError emitError, SmallVect
         shape[j] = size;
     }
   std::reverse(shape.begin(), shape.end());
-  types.push_back(withShape(tensorType(operands[0]), shape));
+  return success();
+}
+
+/// A tensor of the given elements and broadcast shape.
+static LogicalResult inferBroadcastAs(Type element, ValueRange operands, EmitError emitError,
+                                      SmallVectorImpl<Type> &types) {
+  SmallVector<int64_t> shape;
+  if (failed(inferBroadcastShape(operands, emitError, shape)))
+    return failure();
+  types.push_back(RankedTensorType::get(shape, element));
+  return success();
+}
+
+LogicalResult inferBroadcast(ValueRange operands, EmitError emitError, SmallVectorImpl<Type> &types) {
+  if (failed(checkElementTypes(operands, emitError)))
+    return failure();
+  return inferBroadcastAs(tensorType(operands[0]).getElementType(), operands, emitError, types);
+}
+
+LogicalResult inferComparison(ValueRange operands, EmitError emitError, SmallVectorImpl<Type> &types) {
+  if (failed(checkElementTypes(operands, emitError)))
+    return failure();
+  return inferBroadcastAs(IntegerType::get(operands[0].getContext(), 1), operands, emitError, types);
+}
+
+LogicalResult inferChoice(ValueRange operands, EmitError emitError, SmallVectorImpl<Type> &types) {
+  Type chosen = tensorType(operands[1]).getElementType(),
+       otherwise = tensorType(operands[2]).getElementType();
+  if (chosen != otherwise)
+    return emitError() << "operand 2 has element type " << otherwise << " but operand 1 has " << chosen;
+  return inferBroadcastAs(chosen, operands, emitError, types);
+}
+
+LogicalResult checkDim(int64_t dim, int64_t rank, EmitError emitError) {
+  if (dim < 0 || dim >= rank)
+    return emitError() << "dim " << dim << " is out of range for rank " << rank;
+  return success();
+}
+
+SmallVector<int64_t> keptDims(int64_t rank, ArrayRef<int64_t> summed) {
+  SmallVector<int64_t> kept;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(summed, dim))
+      kept.push_back(dim);
+  return kept;
+}
+
+SmallVector<int64_t> withOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> result(shape);
+  for (int64_t dim : dims)
+    result[dim] = 1;
+  return result;
+}
+
+LogicalResult inferReduction(Value input, ArrayRef<int64_t> dims, bool keepdim, EmitError emitError,
+                             SmallVectorImpl<Type> &types) {
+  RankedTensorType type = tensorType(input);
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    if (failed(checkDim(dim, type.getRank(), emitError)))
+      return failure();
+    if (i > 0 && dim <= dims[i - 1])
+      return emitError() << "dims [" << dims << "] are not sorted and distinct";
+  }
+  SmallVector<int64_t> shape = withOnes(type.getShape(), dims);
+  if (!keepdim)
+    for (int64_t dim : llvm::reverse(dims))
+      shape.erase(shape.begin() + dim);
+  types.push_back(withShape(type, shape));
   return success();
 }
 
@@ -80,6 +146,39 @@ ShardingRule elementwiseRule(Operation *op, std::initializer_list<std::initializ
   SmallVector<ArrayRef<int64_t>> shapes(llvm::map_range(op->getOperands(), shapeOf));
   ShardingRule rule = ShardingRule::elementwise(shapes, shapeOf(op->getResult(0)));
   rule.linear.assign(linear.begin(), linear.end());
+  return rule;
+}
+
+ShardingRule rowRule(Operation *op, int64_t whole) {
+  ShardingRule rule;
+  ShardingRule::Tensor dims;
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+  for (auto [i, size] : llvm::enumerate(shape))
+    dims.push_back(
+        {rule.addFactor(size, i + whole < shape.size() ? FactorKind::Parallel : FactorKind::Replicated)});
+  auto leading = [&](Value value) {
+    return ShardingRule::Tensor(dims.begin(), dims.begin() + tensorType(value).getRank());
+  };
+  for (Value operand : op->getOperands())
+    rule.operands.push_back(leading(operand));
+  for (Value result : op->getResults())
+    rule.results.push_back(leading(result));
+  return rule;
+}
+
+ShardingRule reductionRule(Value operand, ArrayRef<int64_t> dims, bool keepdim, FactorKind kind) {
+  ShardingRule rule;
+  ShardingRule::Tensor input, result;
+  for (auto [i, size] : llvm::enumerate(shapeOf(operand))) {
+    bool reduced = llvm::is_contained(dims, static_cast<int64_t>(i));
+    input.push_back({rule.addFactor(size, reduced ? kind : FactorKind::Parallel)});
+    if (!reduced)
+      result.push_back(input.back());
+    else if (keepdim)
+      result.emplace_back();
+  }
+  rule.operands.push_back(input);
+  rule.results.push_back(result);
   return rule;
 }
 
@@ -105,6 +204,15 @@ SmallVector<Value> backwardOf(Operation *op, OpBuilder &builder, ArrayRef<bool> 
   return result;
 }
 
+Value viewAs(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
+  RankedTensorType type = withShape(tensorType(value), shape);
+  return value.getType() == type ? value : ViewOp::create(builder, loc, type, value);
+}
+
+Value numberLike(OpBuilder &builder, Location loc, Value like, double number) {
+  return FillOp::create(builder, loc, withShape(tensorType(like), {}), APFloat(number));
+}
+
 Value sumTo(OpBuilder &builder, Location loc, Value cotangent, RankedTensorType type) {
   ArrayRef<int64_t> shape = shapeOf(cotangent);
   SmallVector<int64_t> dims;
@@ -116,9 +224,7 @@ Value sumTo(OpBuilder &builder, Location loc, Value cotangent, RankedTensorType 
   }
   if (!dims.empty())
     cotangent = SumOp::create(builder, loc, cotangent, dims, /*keepdim=*/false);
-  if (cotangent.getType() != type)
-    cotangent = ViewOp::create(builder, loc, type, cotangent);
-  return cotangent;
+  return viewAs(builder, loc, cotangent, type.getShape());
 }
 
 } // namespace plumb::nn

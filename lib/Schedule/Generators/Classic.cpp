@@ -30,7 +30,8 @@ static Schedule oneStagePerRank(const Problem &problem, int (*warmup)(int remain
   return schedule;
 }
 
-/// Interleaved warm-up of Megatron-LM: 2(p-r-1) + (v-1)p forwards, and the one that precedes the first backward.
+/// Interleaved warm-up of Megatron-LM: 2(p-r-1) + (v-1)p forwards, and the one that precedes the first
+/// backward.
 static std::vector<int> interleavedInFlight(const Problem &problem) {
   std::vector<int> limit(problem.ranks);
   int chunks = problem.stagesPerRank();

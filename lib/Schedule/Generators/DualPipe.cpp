@@ -1,7 +1,8 @@
 //===- DualPipe.cpp - DualPipe and DualPipe-V -----------------------------===//
 //
-// Both have the same rows (deepseek-ai/DualPipe). In DualPipe-V rank r of R holds the stages r and 2R-1-r. DualPipe
-// runs half of the microbatches from each end of 2R ranks; rank r and its mirror image 2R-1-r hold the same two stages.
+// Both have the same rows (deepseek-ai/DualPipe). In DualPipe-V rank r of R holds the stages r and 2R-1-r.
+// DualPipe runs half of the microbatches from each end of 2R ranks; rank r and its mirror image 2R-1-r hold
+// the same two stages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,9 +11,10 @@
 
 using namespace plumb::schedule;
 
-/// The row of position `r` in a V of `R` ranks; `down` and `up` are its chunks before and after the turn. W is split
-/// off where it fills a bubble: while the pipeline fills, and in the second half of the drain.
-static void appendDualPipeRow(std::vector<Action> &row, int r, int R, int microbatches, Chunk down, Chunk up) {
+/// The row of position `r` in a V of `R` ranks; `down` and `up` are its chunks before and after the turn. W
+/// is split off where it fills a bubble: while the pipeline fills, and in the second half of the drain.
+static void appendDualPipeRow(std::vector<Action> &row, int r, int R, int microbatches, Chunk down,
+                              Chunk up) {
   int remaining = R - r - 1; // ranks between this one and the turn
   for (int i = 0; i < 2 * remaining; ++i)
     down.forward(row);

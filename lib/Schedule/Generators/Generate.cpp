@@ -45,14 +45,15 @@ Schedule generateInterleavedZeroBubble(const Problem &problem) {
   return searchSchedule(limited, {pattern}, Objective::Makespan, Effort::Quick);
 }
 
-// The zero-bubble papers let ranks start their next step at different times, so the span of a rank counts there.
+// The zero-bubble papers let ranks start their next step at different times, so the span of a rank counts
+// there.
 Schedule generateZeroBubble1P(const Problem &problem) {
   return searchWithin(problem, problem.ranks, {zeroBubbleH1Pattern(problem)}, Objective::MaxSpan,
                       Effort::Quick);
 }
 Schedule generateZeroBubble2P(const Problem &problem) {
-  return searchWithin(problem, 2 * problem.ranks, {zeroBubbleH1Pattern(problem), zeroBubbleH2Pattern(problem)},
-                      Objective::MaxSpan,
+  return searchWithin(problem, 2 * problem.ranks,
+                      {zeroBubbleH1Pattern(problem), zeroBubbleH2Pattern(problem)}, Objective::MaxSpan,
                       Effort::Quick);
 }
 Schedule generateZeroBubbleV(const Problem &problem) {
@@ -128,7 +129,8 @@ Problem plumb::schedule::standardProblem(Kind kind, int ranks, int stages, int m
 
 /// What is wrong with the stages and their placement for a kind of this shape; empty if nothing.
 static std::string checkShape(Shape shape, const Problem &problem) {
-  std::string counts = std::to_string(problem.stages) + " stages on " + std::to_string(problem.ranks) + " ranks";
+  std::string counts =
+      std::to_string(problem.stages) + " stages on " + std::to_string(problem.ranks) + " ranks";
   if (shape != Shape::TwoCopies && problem.placements.size() != 1)
     return "needs stages without replicas";
   switch (shape) {
@@ -147,7 +149,8 @@ static std::string checkShape(Shape shape, const Problem &problem) {
       return "needs two stages per rank, not " + counts;
     return problem.placements[0] == Problem::place(problem.ranks, problem.stages, Placement::V)
                ? ""
-               : "needs the placement 'v': stages r and " + std::to_string(problem.stages - 1) + " - r on rank r";
+               : "needs the placement 'v': stages r and " + std::to_string(problem.stages - 1) +
+                     " - r on rank r";
   case Shape::TwoCopies:
     break;
   }
@@ -162,10 +165,12 @@ static std::string checkMicrobatches(Kind kind, const Problem &problem) {
   std::string got = ", not " + std::to_string(problem.microbatches);
   bool interleaved = kind == Kind::InterleavedOneFOneB || kind == Kind::InterleavedZeroBubble;
   if (interleaved && problem.microbatches % problem.ranks != 0)
-    return "needs a multiple of " + std::to_string(problem.ranks) + " microbatches, the number of ranks" + got;
+    return "needs a multiple of " + std::to_string(problem.ranks) + " microbatches, the number of ranks" +
+           got;
   bool paired = kind == Kind::DualPipeV || kind == Kind::DualPipe;
   if (paired && problem.microbatches < 2 * problem.ranks)
-    return "needs at least " + std::to_string(2 * problem.ranks) + " microbatches, twice the number of ranks" + got;
+    return "needs at least " + std::to_string(2 * problem.ranks) +
+           " microbatches, twice the number of ranks" + got;
   if (kind == Kind::DualPipe && problem.microbatches % 2 != 0)
     return "needs an even number of microbatches" + got;
   return "";
@@ -197,8 +202,9 @@ Result<Schedule> plumb::schedule::generate(Kind kind, const Problem &problem) {
   if (schedule.rows.empty()) {
     Diagnostic diagnostic;
     diagnostic.violation = Violation::MemoryLimit;
-    diagnostic.message = std::string("no order of schedule '") + toString(kind) +
-                         "' was found that keeps within the memory limit; raise it or use smaller microbatches";
+    diagnostic.message =
+        std::string("no order of schedule '") + toString(kind) +
+        "' was found that keeps within the memory limit; raise it or use smaller microbatches";
     return diagnostic;
   }
   if (std::optional<Diagnostic> error = verify(problem, schedule, {Transfers::Rendezvous, ListForm::Compute}))

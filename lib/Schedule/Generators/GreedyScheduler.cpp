@@ -27,14 +27,14 @@ struct Arrival {
 struct Rank {
   std::vector<int> stages;
   double free = 0;
-  double live = 0;        // memory held
-  double reclaimable = 0; // part of `live` that pending weight gradients would free
-  double whole = 0;       // what one microbatch needs on all stages
-  std::vector<double> held, outstanding; // per microbatch: memory held, and needed for what has not started
-  size_t forwards = 0, gradients = 0;    // how many have run
-  std::vector<int> gradientOrder;        // input gradients, if an order is given
-  std::vector<int> gradientsBefore;      // per forward of that order
-  MinHeap<Arrival> arriving;             // tasks whose inputs are all under way
+  double live = 0;                         // memory held
+  double reclaimable = 0;                  // part of `live` that pending weight gradients would free
+  double whole = 0;                        // what one microbatch needs on all stages
+  std::vector<double> held, outstanding;   // per microbatch: memory held, and needed for what has not started
+  size_t forwards = 0, gradients = 0;      // how many have run
+  std::vector<int> gradientOrder;          // input gradients, if an order is given
+  std::vector<int> gradientsBefore;        // per forward of that order
+  MinHeap<Arrival> arriving;               // tasks whose inputs are all under way
   std::deque<std::pair<int, int>> weights; // pending (stage, microbatch), oldest first
 };
 
@@ -74,7 +74,8 @@ private:
   bool mayGradient(const Rank &rank, int stage, int m) const {
     return !policy.order || !policy.strictGradients ||
            (rank.gradientOrder[rank.gradients] == indexOf(stage, m, true) &&
-            (rank.forwards >= rank.gradientsBefore.size() || rank.gradientsBefore[rank.forwards] > static_cast<int>(rank.gradients)));
+            (rank.forwards >= rank.gradientsBefore.size() ||
+             rank.gradientsBefore[rank.forwards] > static_cast<int>(rank.gradients)));
   }
   void feed(int stage, int m, bool gradient, double time);
   void step(int rank);
@@ -136,7 +137,8 @@ void GreedyScheduler::recordOrder() {
     for (const Action &action : policy.order->rows[r])
       for (const Action &half : {action.first(), action.second()}) {
         if (half.kind == ActionKind::Forward) {
-          placeOf[indexOf(half.stage, half.microbatch, false)] = static_cast<int>(ranks[r].gradientsBefore.size());
+          placeOf[indexOf(half.stage, half.microbatch, false)] =
+              static_cast<int>(ranks[r].gradientsBefore.size());
           ranks[r].gradientsBefore.push_back(static_cast<int>(ranks[r].gradientOrder.size()));
         }
         if (half.kind == ActionKind::Backward || half.kind == ActionKind::InputGrad)
@@ -265,9 +267,11 @@ void GreedyScheduler::step(int r) {
   }
   int gradient = bestGradient(rank);
   int forward = gradient >= 0 && policy.gradientFirst ? -1 : bestForward(rank);
-  double gap = rank.arriving.empty() ? std::numeric_limits<double>::infinity() : rank.arriving.top().time - now;
+  double gap =
+      rank.arriving.empty() ? std::numeric_limits<double>::infinity() : rank.arriving.top().time - now;
   if (forward >= 0 && gradient < 0 && !rank.arriving.empty() && taskOf(rank.arriving.top().index).gradient &&
-      gap + tolerance < (rank.gradients == 0 ? policy.firstPatience : policy.patience) * problem.costs[forward].forward)
+      gap + tolerance <
+          (rank.gradients == 0 ? policy.firstPatience : policy.patience) * problem.costs[forward].forward)
     forward = -1;
   if (forward >= 0 && rank.live + need(forward) > policy.memoryLimit * (1 + 1e-9))
     return runWeight(r); // granted on account of what it frees

@@ -1,8 +1,9 @@
 //===- Interleaved.cpp - Several stages per rank in a loop ----------------===//
 //
-// Rank r holds the stages r, r + p, … A *turn* runs p microbatches through one of them; forwards walk the turns
-// upwards in the stages and backwards downwards, a round of p microbatches after the other (Narayanan et al. 2021,
-// Megatron-LM). The zero-bubble form warms up half as far and delays W by the rank (Qi et al. 2023; torch).
+// Rank r holds the stages r, r + p, … A *turn* runs p microbatches through one of them; forwards walk the
+// turns upwards in the stages and backwards downwards, a round of p microbatches after the other (Narayanan
+// et al. 2021, Megatron-LM). The zero-bubble form warms up half as far and delays W by the rank (Qi et al.
+// 2023; torch).
 //
 //===----------------------------------------------------------------------===//
 

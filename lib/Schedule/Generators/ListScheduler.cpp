@@ -28,12 +28,14 @@ private:
   };
 
   size_t indexOf(const Task &task) const {
-    return (static_cast<size_t>(task.backward) * problem.stages + task.stage) * problem.microbatches + task.microbatch;
+    return (static_cast<size_t>(task.backward) * problem.stages + task.stage) * problem.microbatches +
+           task.microbatch;
   }
   /// Position of a backward among those of a rank: groups as for forwards, later stages first.
   size_t backwardKey(const Task &task) const {
     size_t group = task.microbatch / policy.group;
-    return (group * problem.stages + (problem.stages - 1 - task.stage)) * policy.group + task.microbatch % policy.group;
+    return (group * problem.stages + (problem.stages - 1 - task.stage)) * policy.group +
+           task.microbatch % policy.group;
   }
   Task backwardOf(size_t key) const {
     size_t row = key / policy.group;
@@ -66,9 +68,9 @@ private:
 } // namespace
 
 ListScheduler::ListScheduler(const Problem &problem, const ListPolicy &policy)
-    : problem(problem), policy(policy), neighbours(problem), forwards(problem.ranks), nextForward(problem.ranks, 0),
-      missing(2ull * problem.stages * problem.microbatches, 0), readyBackwards(problem.ranks),
-      outstanding(problem.ranks, 0), freeAt(problem.ranks, 0) {
+    : problem(problem), policy(policy), neighbours(problem), forwards(problem.ranks),
+      nextForward(problem.ranks, 0), missing(2ull * problem.stages * problem.microbatches, 0),
+      readyBackwards(problem.ranks), outstanding(problem.ranks, 0), freeAt(problem.ranks, 0) {
   schedule.rows.resize(problem.ranks);
   buildForwardOrder();
   countInputs();

@@ -8,8 +8,8 @@
 
 namespace plumb::schedule {
 
-/// One stage's microbatches in ascending order from `begin` to `end`. Patterns are written for enough microbatches;
-/// what they ask for beyond `end` is left out.
+/// One stage's microbatches in ascending order from `begin` to `end`. Patterns are written for enough
+/// microbatches; what they ask for beyond `end` is left out.
 class Chunk {
 public:
   Chunk(int stage, int begin, int end)

@@ -68,7 +68,8 @@ private:
 
 } // namespace
 
-/// No rank can do with less than its work, nor start before its first input or end before its last result is through.
+/// No rank can do with less than its work, nor start before its first input or end before its last result is
+/// through.
 double Search::leastQuality() const {
   std::vector<double> work(problem.ranks, 0), head(problem.ranks, std::numeric_limits<double>::infinity());
   std::vector<double> arrival(problem.stages, 0);
@@ -78,8 +79,9 @@ double Search::leastQuality() const {
     head[rank] = std::min(head[rank], arrival[stage]);
     for (const Edge &edge : problem.edges)
       if (edge.from == stage)
-        arrival[edge.to] = std::max(arrival[edge.to], arrival[stage] + problem.costs[stage].forward +
-                                                          (problem.rankOf(edge.to, 0) == rank ? 0 : edge.cost));
+        arrival[edge.to] =
+            std::max(arrival[edge.to], arrival[stage] + problem.costs[stage].forward +
+                                           (problem.rankOf(edge.to, 0) == rank ? 0 : edge.cost));
   }
   double bound = 0, span = 0;
   for (int rank = 0; rank < problem.ranks; ++rank) {

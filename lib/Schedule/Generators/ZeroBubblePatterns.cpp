@@ -88,8 +88,8 @@ struct BuildingBlock {
   int downForward, upForward, upGradient, downGradient;
 };
 
-/// Qi et al. 2024: one building block per rank, repeated every six units. The two slots of a period that it leaves
-/// free are for weight gradients; here each follows its input gradient.
+/// Qi et al. 2024: one building block per rank, repeated every six units. The two slots of a period that it
+/// leaves free are for weight gradients; here each follows its input gradient.
 static Schedule repeatBlocks(const Problem &problem, BuildingBlock (*blockOf)(int rank, int ranks)) {
   constexpr int period = 6;
   Schedule schedule;

@@ -7,13 +7,14 @@ using namespace plumb::schedule;
 
 std::optional<Diagnostic> Verification::checkRows() {
   int rows = static_cast<int>(schedule.rows.size());
-  if (rows == problem.ranks * options.replicas)
+  if (rows == static_cast<long long>(problem.ranks) * options.replicas)
     return std::nullopt;
   std::string expected = std::to_string(problem.ranks) + " ranks";
   if (options.replicas > 1)
     expected += " times " + std::to_string(options.replicas) + " replicas";
   return reject(Violation::WrongRankCount, -1,
-                "the list has " + std::to_string(rows) + " rows, but there are " + expected + "; write one row a rank");
+                "the list has " + std::to_string(rows) + " rows, but there are " + expected +
+                    "; write one row a rank");
 }
 
 std::optional<Diagnostic> Verification::checkRanges() {
@@ -31,8 +32,9 @@ std::optional<Diagnostic> Verification::checkRanges() {
                             std::to_string(problem.stages - 1) + " only");
         if (!half.isSharding() && (half.microbatch < 0 || half.microbatch >= problem.microbatches))
           return reject(Violation::MicrobatchOutOfRange, cellId(row, cell),
-                        "microbatch " + std::to_string(half.microbatch) + ", but there are microbatches 0 to " +
-                            std::to_string(problem.microbatches - 1) + " only");
+                        "microbatch " + std::to_string(half.microbatch) +
+                            ", but there are microbatches 0 to " + std::to_string(problem.microbatches - 1) +
+                            " only");
       }
     }
   return std::nullopt;
@@ -53,7 +55,8 @@ std::optional<Diagnostic> Verification::checkPlacement() {
       if (declared && problem.rankOf(half.stage, half.microbatch) != rank)
         error = reject(Violation::StageOnWrongRank, id,
                        "stage " + std::to_string(half.stage) + " runs on rank " + std::to_string(rank) +
-                           ", but is placed on rank " + std::to_string(problem.rankOf(half.stage, half.microbatch)));
+                           ", but is placed on rank " +
+                           std::to_string(problem.rankOf(half.stage, half.microbatch)));
       else if (!declared && rankOfRow(rowOf(first)) != rank) {
         error = reject(Violation::StageOnTwoRanks, id,
                        "stage " + std::to_string(half.stage) + " runs here on rank " + std::to_string(rank) +
@@ -67,8 +70,8 @@ std::optional<Diagnostic> Verification::checkPlacement() {
   for (int stage = 0; stage < problem.stages; ++stage)
     if (firstCell[stage] < 0) {
       Diagnostic diagnostic = reject(Violation::MissingStage, -1,
-                                     "stage " + std::to_string(stage) + " of " + std::to_string(problem.stages) +
-                                         " runs nowhere");
+                                     "stage " + std::to_string(stage) + " of " +
+                                         std::to_string(problem.stages) + " runs nowhere");
       diagnostic.action = std::to_string(stage);
       return diagnostic;
     }
@@ -94,8 +97,9 @@ std::optional<Diagnostic> Verification::recordComputations() {
       int id = cellId(row, cell);
       int &recorded = table[indexOf(row / problem.ranks, half.stage, half.microbatch)];
       if (recorded >= 0 && !error) {
-        error = reject(half.kind == ActionKind::Forward ? Violation::DuplicateForward : Violation::DuplicateBackward, id,
-                       toString(half) + " runs twice; each action runs once a step");
+        error = reject(half.kind == ActionKind::Forward ? Violation::DuplicateForward
+                                                        : Violation::DuplicateBackward,
+                       id, toString(half) + " runs twice; each action runs once a step");
         error->witness = {describe(recorded), describe(id)};
       }
       recorded = id;
@@ -108,8 +112,9 @@ std::optional<Diagnostic> Verification::checkBackwardForms() {
     int part = inputGrad[index] >= 0 ? inputGrad[index] : weightGrad[index];
     if (backward[index] < 0 || part < 0)
       continue;
-    Diagnostic diagnostic = reject(Violation::FullAndSplitBackward, part,
-                                   "this microbatch also has a full backward, which contains I and W; keep one form");
+    Diagnostic diagnostic =
+        reject(Violation::FullAndSplitBackward, part,
+               "this microbatch also has a full backward, which contains I and W; keep one form");
     diagnostic.witness = {describe(backward[index]), describe(part)};
     return diagnostic;
   }
@@ -142,9 +147,11 @@ std::optional<Diagnostic> Verification::checkNothingMissing() {
         if (inputGrad[index] < 0 && weightGrad[index] < 0)
           return missing(Violation::MissingBackward, replica, Action::backward(stage, m), -1);
         if (inputGrad[index] < 0)
-          return missing(Violation::MissingInputGrad, replica, Action::inputGrad(stage, m), weightGrad[index]);
+          return missing(Violation::MissingInputGrad, replica, Action::inputGrad(stage, m),
+                         weightGrad[index]);
         if (weightGrad[index] < 0)
-          return missing(Violation::MissingWeightGrad, replica, Action::weightGrad(stage, m), inputGrad[index]);
+          return missing(Violation::MissingWeightGrad, replica, Action::weightGrad(stage, m),
+                         inputGrad[index]);
       }
   return std::nullopt;
 }

@@ -4,7 +4,8 @@
 
 namespace plumb::schedule {
 
-/// Units, their starts and finishes, and what waits for what. A unit that no other rank takes part in has one event.
+/// Units, their starts and finishes, and what waits for what. A unit that no other rank takes part in has one
+/// event.
 class DeadlockGraph {
 public:
   explicit DeadlockGraph(const Verification &list)
@@ -40,7 +41,8 @@ private:
       graph.addEdge(start[id], finish[id]);
   }
   bool isCollective(const Action &action) const {
-    return list.options.replicas > 1 && (action.kind == ActionKind::Unshard || action.kind == ActionKind::ReduceGrad);
+    return list.options.replicas > 1 &&
+           (action.kind == ActionKind::Unshard || action.kind == ActionKind::ReduceGrad);
   }
 
   void addRowInOrder(int row);
@@ -143,8 +145,10 @@ void DeadlockGraph::addMessages() {
           const Edge &ends = list.problem.edges[edge];
           size_t source = list.indexOf(replica, direction ? ends.to : ends.from, m);
           size_t target = list.indexOf(replica, direction ? ends.from : ends.to, m);
-          graph.addEdge(finish[direction ? list.gradientCell(source) : list.forward[source]], start[message.send]);
-          graph.addEdge(finish[message.recv], start[direction ? list.gradientCell(target) : list.forward[target]]);
+          graph.addEdge(finish[direction ? list.gradientCell(source) : list.forward[source]],
+                        start[message.send]);
+          graph.addEdge(finish[message.recv],
+                        start[direction ? list.gradientCell(target) : list.forward[target]]);
         }
 }
 

@@ -67,7 +67,8 @@ std::optional<Diagnostic> Verification::checkOrderOnRank() {
     if (gradient < 0)
       continue;
     if (gradient <= forward[index]) {
-      Diagnostic diagnostic = reject(Violation::BackwardBeforeForward, gradient, "the backward stands before its forward");
+      Diagnostic diagnostic =
+          reject(Violation::BackwardBeforeForward, gradient, "the backward stands before its forward");
       diagnostic.witness = {describe(gradient), describe(forward[index])};
       return diagnostic;
     }
@@ -111,7 +112,8 @@ std::optional<Diagnostic> Verification::checkDataflow() {
       for (const auto &[earlier, consumer] : seen[half.microbatch])
         if (!error && reachability.depends(half, consumer)) {
           error = reject(Violation::DependencyInversion, cellId(row, earlier),
-                         toString(consumer) + " needs " + toString(half) + ", which its own rank runs only later");
+                         toString(consumer) + " needs " + toString(half) +
+                             ", which its own rank runs only later");
           error->witness = describeCycle(cycle);
         }
       seen[half.microbatch].emplace_back(cell, half);

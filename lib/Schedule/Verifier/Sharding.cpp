@@ -25,7 +25,8 @@ std::optional<Diagnostic> Verification::checkShardingOrder(int row) {
     if (action.isSharding() && problem.rankOf(stage, 0) != rankOfRow(row) &&
         problem.rankOf(stage, problem.microbatches - 1) != rankOfRow(row))
       return reject(Violation::CommOnWrongRank, id,
-                    "stage " + std::to_string(stage) + " does not live on rank " + std::to_string(rankOfRow(row)));
+                    "stage " + std::to_string(stage) + " does not live on rank " +
+                        std::to_string(rankOfRow(row)));
     if (action.kind == ActionKind::Unshard) {
       if (!sharded[stage])
         return reject(Violation::DoubleUnshard, id, "the parameters of this stage are gathered already");
@@ -79,9 +80,10 @@ std::optional<Diagnostic> Verification::checkCollectives() {
         if (i < reference.size() && i < other.size() && actionOf(reference[i]) == actionOf(other[i]))
           continue;
         int at = i < reference.size() ? reference[i] : other[i];
-        Diagnostic diagnostic = reject(Violation::CollectiveOrderMismatch, at,
-                                       "collective number " + std::to_string(i + 1) +
-                                           " differs between the replicas of this rank; all must issue the same order");
+        Diagnostic diagnostic =
+            reject(Violation::CollectiveOrderMismatch, at,
+                   "collective number " + std::to_string(i + 1) +
+                       " differs between the replicas of this rank; all must issue the same order");
         for (const std::vector<int> *ids : {&reference, &other})
           diagnostic.witness.push_back(i < ids->size() ? describe((*ids)[i]) : "no further collective");
         return diagnostic;

@@ -11,8 +11,7 @@ static bool isBackwardTransfer(const Action &action) {
 
 /// The edge that a transfer serves, or -1.
 int Verification::edgeOf(const Action &transfer) const {
-  bool stageIsSource =
-      transfer.kind == ActionKind::SendForward || transfer.kind == ActionKind::RecvBackward;
+  bool stageIsSource = transfer.kind == ActionKind::SendForward || transfer.kind == ActionKind::RecvBackward;
   int from = stageIsSource ? transfer.stage : transfer.peer;
   int to = stageIsSource ? transfer.peer : transfer.stage;
   if (from < 0)
@@ -53,20 +52,21 @@ std::optional<Diagnostic> Verification::recordTransfers() {
       if (edge < 0) {
         bool exists = action.peer >= 0 && action.peer < problem.stages;
         return reject(exists ? Violation::CommOnWrongRank : Violation::CommWithoutPeer, id,
-                      exists ? "stages " + std::to_string(action.stage) + " and " + std::to_string(action.peer) +
-                                   " exchange nothing of this kind"
+                      exists ? "stages " + std::to_string(action.stage) + " and " +
+                                   std::to_string(action.peer) + " exchange nothing of this kind"
                              : "stage " + std::to_string(action.stage) + " has no neighbour on that side");
       }
       if (!crossesRanks(problem.edges[edge], action.microbatch))
         return reject(Violation::SelfSend, id,
                       "stages " + std::to_string(action.stage) + " and " + std::to_string(action.peer) +
-                          " share rank " + std::to_string(home) + " and hand over in place; remove the transfer");
+                          " share rank " + std::to_string(home) +
+                          " and hand over in place; remove the transfer");
       Message &message =
           messages[messageIndex(edge, isBackwardTransfer(action), row / problem.ranks, action.microbatch)];
       int &end = action.isSend() ? message.send : message.recv;
       if (end >= 0) {
-        Diagnostic diagnostic = reject(action.isSend() ? Violation::DuplicateSend : Violation::DuplicateRecv, id,
-                                       "this transfer is listed twice");
+        Diagnostic diagnostic = reject(action.isSend() ? Violation::DuplicateSend : Violation::DuplicateRecv,
+                                       id, "this transfer is listed twice");
         diagnostic.witness = {describe(end), describe(id)};
         return diagnostic;
       }
@@ -89,26 +89,31 @@ std::optional<Diagnostic> Verification::checkTransferEnds() {
     const Message &message = messages[messageIndex(edgeIndex, isBackward, replica, m)];
     if (message.send < 0 && message.recv < 0) {
       Diagnostic diagnostic = reject(Violation::MissingTransfer, consumer, "");
-      diagnostic.message = diagnostic.action + " needs the result of " + describe(producer) + ", which no one sends";
+      diagnostic.message =
+          diagnostic.action + " needs the result of " + describe(producer) + ", which no one sends";
       diagnostic.cell = -1;
       diagnostic.action = toString(Action::transfer(
           isBackward ? ActionKind::RecvBackward : ActionKind::RecvForward, target, m, source));
       return diagnostic;
     }
     if (message.recv < 0)
-      return reject(Violation::SendWithoutRecv, message.send,
-                    "no one receives this: rank " + std::to_string(problem.rankOf(target, m)) + " lists no " +
-                        toString(Action::transfer(isBackward ? ActionKind::RecvBackward : ActionKind::RecvForward,
-                                                  target, m, source)));
+      return reject(
+          Violation::SendWithoutRecv, message.send,
+          "no one receives this: rank " + std::to_string(problem.rankOf(target, m)) + " lists no " +
+              toString(Action::transfer(isBackward ? ActionKind::RecvBackward : ActionKind::RecvForward,
+                                        target, m, source)));
     if (message.send < 0)
-      return reject(Violation::RecvWithoutSend, message.recv,
-                    "no one sends this: rank " + std::to_string(problem.rankOf(source, m)) + " lists no " +
-                        toString(Action::transfer(isBackward ? ActionKind::SendBackward : ActionKind::SendForward,
-                                                  source, m, target)));
+      return reject(
+          Violation::RecvWithoutSend, message.recv,
+          "no one sends this: rank " + std::to_string(problem.rankOf(source, m)) + " lists no " +
+              toString(Action::transfer(isBackward ? ActionKind::SendBackward : ActionKind::SendForward,
+                                        source, m, target)));
     if (message.send < producer)
-      return reject(Violation::SendBeforeCompute, message.send, "stands before " + describe(producer) + ", whose result it sends");
+      return reject(Violation::SendBeforeCompute, message.send,
+                    "stands before " + describe(producer) + ", whose result it sends");
     if (message.recv > consumer)
-      return reject(Violation::RecvAfterUse, message.recv, "stands after " + describe(consumer) + ", which reads it");
+      return reject(Violation::RecvAfterUse, message.recv,
+                    "stands after " + describe(consumer) + ", which reads it");
     return std::nullopt;
   };
   for (int edge = 0; edge < static_cast<int>(problem.edges.size()); ++edge)
@@ -121,8 +126,8 @@ std::optional<Diagnostic> Verification::checkTransferEnds() {
   return std::nullopt;
 }
 
-/// The two ends of a channel must list its messages in the same order: all that one rank sends to another, or, with
-/// streams, what travels over one edge in one direction.
+/// The two ends of a channel must list its messages in the same order: all that one rank sends to another,
+/// or, with streams, what travels over one edge in one direction.
 std::optional<Diagnostic> Verification::checkChannels() {
   if (!lowered)
     return std::nullopt;
@@ -153,11 +158,13 @@ std::optional<Diagnostic> Verification::checkChannels() {
         first = &message;
   if (!first)
     return std::nullopt;
-  Diagnostic diagnostic = reject(
-      Violation::FifoOrderMismatch, first->recv,
-      "is number " + std::to_string(ordinal[first->recv] + 1) + " that its rank receives on this channel, but number " +
-          std::to_string(ordinal[first->send] + 1) + " that is sent there; list both ends in one order");
-  diagnostic.witness = {describe(first->send) + " is sent as number " + std::to_string(ordinal[first->send] + 1),
-                        describe(first->recv) + " is received as number " + std::to_string(ordinal[first->recv] + 1)};
+  Diagnostic diagnostic = reject(Violation::FifoOrderMismatch, first->recv,
+                                 "is number " + std::to_string(ordinal[first->recv] + 1) +
+                                     " that its rank receives on this channel, but number " +
+                                     std::to_string(ordinal[first->send] + 1) +
+                                     " that is sent there; list both ends in one order");
+  diagnostic.witness = {
+      describe(first->send) + " is sent as number " + std::to_string(ordinal[first->send] + 1),
+      describe(first->recv) + " is received as number " + std::to_string(ordinal[first->recv] + 1)};
   return diagnostic;
 }

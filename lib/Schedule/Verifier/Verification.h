@@ -58,12 +58,11 @@ private:
     return (static_cast<size_t>(replica) * problem.stages + stage) * problem.microbatches + microbatch;
   }
   /// The cell that makes the gradient of the stage's input: B or I.
-  int gradientCell(size_t index) const {
-    return backward[index] >= 0 ? backward[index] : inputGrad[index];
-  }
+  int gradientCell(size_t index) const { return backward[index] >= 0 ? backward[index] : inputGrad[index]; }
   /// Number of (edge, direction, replica, microbatch); the edge from `from` to `to` must exist.
   size_t messageIndex(int edge, bool isBackward, int replica, int microbatch) const {
-    return ((static_cast<size_t>(edge) * 2 + isBackward) * options.replicas + replica) * problem.microbatches +
+    return ((static_cast<size_t>(edge) * 2 + isBackward) * options.replicas + replica) *
+               problem.microbatches +
            microbatch;
   }
   int edgeOf(const Action &transfer) const;

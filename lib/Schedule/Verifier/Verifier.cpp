@@ -6,7 +6,8 @@ using namespace plumb::schedule;
 
 Verification::Verification(const Problem &problem, const Schedule &schedule, const VerifyOptions &options)
     : problem(problem), schedule(schedule), options(options), neighbours(problem) {
-  lowered = options.form == ListForm::Lowered || (options.form == ListForm::Detect && schedule.hasTransfers());
+  lowered =
+      options.form == ListForm::Lowered || (options.form == ListForm::Detect && schedule.hasTransfers());
   int next = 0;
   for (const std::vector<Action> &row : schedule.rows) {
     rowBegin.push_back(next);
@@ -38,17 +39,20 @@ Diagnostic Verification::reject(Violation violation, int id, std::string message
 
 std::string Verification::describe(int id) const {
   int row = rowOf(id);
-  return toString(actionOf(id)) + " (rank " + std::to_string(row) + ", cell " + std::to_string(id - rowBegin[row]) +
-         ")";
+  return toString(actionOf(id)) + " (rank " + std::to_string(row) + ", cell " +
+         std::to_string(id - rowBegin[row]) + ")";
 }
 
 std::optional<Diagnostic> Verification::run() {
   constexpr Check (Verification::*checks[])() = {
-      &Verification::checkRows,           &Verification::checkRanges,         &Verification::checkPlacement,
-      &Verification::recordComputations,  &Verification::checkBackwardForms,  &Verification::checkNothingMissing,
-      &Verification::checkOrderOnRank,    &Verification::checkForm,           &Verification::recordTransfers,
-      &Verification::checkTransferEnds,   &Verification::checkChannels,       &Verification::checkSharding,
-      &Verification::checkCollectives,    &Verification::checkDeadlock,       &Verification::checkMemory,
+      &Verification::checkRows,          &Verification::checkRanges,
+      &Verification::checkPlacement,     &Verification::recordComputations,
+      &Verification::checkBackwardForms, &Verification::checkNothingMissing,
+      &Verification::checkOrderOnRank,   &Verification::checkForm,
+      &Verification::recordTransfers,    &Verification::checkTransferEnds,
+      &Verification::checkChannels,      &Verification::checkSharding,
+      &Verification::checkCollectives,   &Verification::checkDeadlock,
+      &Verification::checkMemory,
   };
   for (Check (Verification::*check)() : checks)
     if (Check error = (this->*check)())
@@ -60,9 +64,9 @@ std::optional<Diagnostic> plumb::schedule::verify(const Problem &problem, const 
                                                   const VerifyOptions &options) {
   // The placement may be left open, all else of the problem must hold.
   Problem placed = problem;
-  if (placed.placements.empty() && problem.ranks >= 1 && problem.stages >= problem.ranks)
-    placed.placements = {Problem::place(problem.ranks, problem.stages, Placement::Loop)};
-  if (std::optional<Diagnostic> error = placed.check())
+  if (placed.placements.empty() && problem.stages >= 1)
+    placed.placements = {std::vector<int>(problem.stages, 0)};
+  if (std::optional<Diagnostic> error = placed.check(/*allowIdleRanks=*/true))
     return error;
   Diagnostic diagnostic;
   if (options.replicas < 1) {

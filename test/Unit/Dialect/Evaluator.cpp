@@ -31,10 +31,10 @@ Array::Array(Shape shape) : shape(std::move(shape)), values(elementCount(this->s
 Array Array::random(RankedTensorType type, std::mt19937 &random, int64_t integerLimit) {
   Array array(type.getShape().vec());
   bool isFloat = isa<FloatType>(type.getElementType());
+  int64_t limit = type.getElementType().isInteger(1) ? 2 : integerLimit;
   std::uniform_real_distribution<double> magnitude(0.25, 1.25); // away from 0: divisors, and the kink of relu
   for (double &value : array.values)
-    value =
-        isFloat ? magnitude(random) * (random() % 2 ? 1 : -1) : static_cast<double>(random() % integerLimit);
+    value = isFloat ? magnitude(random) * (random() % 2 ? 1 : -1) : static_cast<double>(random() % limit);
   return array;
 }
 

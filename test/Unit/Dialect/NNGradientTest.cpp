@@ -94,6 +94,29 @@ TEST(NNGradient, OneOp) {
       "nn.tanh %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
       "nn.gelu %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
       "nn.gelu %0 tanh : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.exp %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.sin %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.cos %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.erf %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.sigmoid %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.softplus %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.power %0 by 3.0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.maximum %0, %1 : (tensor<2x5xf64>, tensor<5xf64>) -> tensor<2x5xf64>",
+      "nn.minimum %0, %1 : (tensor<2x1xf64>, tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.where %0, %1, %2 : (tensor<5xi1>, tensor<2x5xf64>, tensor<2x1xf64>) -> tensor<2x5xf64>",
+      "nn.max %0 dims [1] : (tensor<2x5x2xf64>) -> tensor<2x2xf64>",
+      "nn.cumsum %0 dim 1 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.cumsum %0 dim 0 reverse : (tensor<3x2xf64>) -> tensor<3x2xf64>",
+      "nn.log_softmax %0 : (tensor<2x5xf64>) -> tensor<2x5xf64>",
+      "nn.slice %0 offsets [0, 1] strides [1, 2] : (tensor<2x6xf64>) -> tensor<2x3xf64>",
+      "nn.pad %0 with 2.0 offsets [0, 1] strides [1, 2] : (tensor<2x3xf64>) -> tensor<3x8xf64>",
+      "nn.reverse %0 dims [0] : (tensor<3x2xf64>) -> tensor<3x2xf64>",
+      "nn.gather %0, %1 dim 0 : (tensor<4x3xf64>, tensor<5x3xi64>) -> tensor<5x3xf64>",
+      "nn.scatter %0, %1, %2 dim 1 add : (tensor<2x4xf64>, tensor<2x3xi64>, tensor<2x3xf64>) -> "
+      "tensor<2x4xf64>",
+      "nn.convolution %0, %1 strides [2, 1] dilations [1, 2] : (tensor<2x2x2x6x5xf64>, "
+      "tensor<2x3x2x3x2xf64>) -> "
+      "tensor<2x2x3x2x3xf64>",
       "nn.view %0 : (tensor<2x6xf64>) -> tensor<3x4xf64>",
       "nn.transpose %0 [2, 0, 1] : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>",
       "nn.broadcast %0 : (tensor<3x1xf64>) -> tensor<2x3x4xf64>",
@@ -120,6 +143,38 @@ TEST(NNGradient, NormalizeAndLoss) {
     func.func @f(%x: tensor<3x2x4xf64>, %t: tensor<3x2xi64>) -> tensor<3x2xf64> {
       %losses, %lse = nn.cross_entropy %x, %t ignore 1 : (tensor<3x2x4xf64>, tensor<3x2xi64>) -> (tensor<3x2xf64>, tensor<3x2xf64>)
       return %losses : tensor<3x2xf64>
+    })");
+}
+
+TEST(NNGradient, OfPartOfTheResults) {
+  checkGradients(R"(
+    func.func @f(%x: tensor<3x5xf64>) -> tensor<3x2xf64> {
+      %v, %i = nn.topk %x count 2 : (tensor<3x5xf64>) -> (tensor<3x2xf64>, tensor<3x2xi64>)
+      return %v : tensor<3x2xf64>
+    })");
+  checkGradients(R"(
+    func.func @f(%x: tensor<3x5xf64>) -> tensor<3x5xf64> {
+      %n, %r = nn.normalize %x count 1 eps 1.0e-2 uncentered : (tensor<3x5xf64>) -> (tensor<3x5xf64>, tensor<3xf64>)
+      return %n : tensor<3x5xf64>
+    })");
+}
+
+TEST(NNGradient, OfPositiveNumbers) {
+  checkGradients(R"(
+    func.func @f(%x: tensor<2x3xf64>) -> (tensor<2x3xf64>, tensor<2x3xf64>) {
+      %p = nn.exp %x : (tensor<2x3xf64>) -> tensor<2x3xf64>
+      %l = nn.log %p : (tensor<2x3xf64>) -> tensor<2x3xf64>
+      %r = nn.power %p by -0.5 : (tensor<2x3xf64>) -> tensor<2x3xf64>
+      return %l, %r : tensor<2x3xf64>, tensor<2x3xf64>
+    })");
+}
+
+TEST(NNGradient, OverwrittenElementsHaveNone) {
+  checkGradients(R"(
+    func.func @f(%x: tensor<4xf64>, %s: tensor<2xf64>) -> tensor<4xf64> {
+      %i = nn.iota start 3 step -2 : tensor<2xi64>
+      %y = nn.scatter %x, %i, %s dim 0 : (tensor<4xf64>, tensor<2xi64>, tensor<2xf64>) -> tensor<4xf64>
+      return %y : tensor<4xf64>
     })");
 }
 

@@ -28,19 +28,21 @@ TEST_P(AllPairs, ReachTheirTarget) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Even, AllPairs,
-    testing::Values(Case{"x=2,y=2", "4", true}, Case{"x=2,y=2", "4,4", false}, Case{"x=2,y=2", "4,4,4", true},
-                    Case{"x=2,y=3", "6", false}, Case{"x=2,y=3", "6,6", true}, Case{"x=2,y=3", "6,6,6", false},
-                    Case{"x=2,y=4", "8", true}, Case{"x=2,y=4", "8,8", false}, Case{"x=2,y=4", "8,8,8", true},
-                    Case{"x=2,y=2,z=2", "8", false}, Case{"x=2,y=2,z=2", "8,8", true}));
+INSTANTIATE_TEST_SUITE_P(Even, AllPairs,
+                         testing::Values(Case{"x=2,y=2", "4", true}, Case{"x=2,y=2", "4,4", false},
+                                         Case{"x=2,y=2", "4,4,4", true}, Case{"x=2,y=3", "6", false},
+                                         Case{"x=2,y=3", "6,6", true}, Case{"x=2,y=3", "6,6,6", false},
+                                         Case{"x=2,y=4", "8", true}, Case{"x=2,y=4", "8,8", false},
+                                         Case{"x=2,y=4", "8,8,8", true}, Case{"x=2,y=2,z=2", "8", false},
+                                         Case{"x=2,y=2,z=2", "8,8", true}));
 
-INSTANTIATE_TEST_SUITE_P(
-    Uneven, AllPairs,
-    testing::Values(Case{"x=2,y=2", "5", false}, Case{"x=2,y=2", "5,3", true}, Case{"x=2,y=2", "3,1,2", false},
-                    Case{"x=2,y=3", "4", true}, Case{"x=2,y=3", "5,4", false}, Case{"x=2,y=3", "2,3,5", true},
-                    Case{"x=2,y=4", "5", false}, Case{"x=2,y=4", "7,3", true}, Case{"x=2,y=4", "3,5,2", true},
-                    Case{"x=2,y=2,z=2", "5", true}, Case{"x=2,y=2,z=2", "5,7", false}));
+INSTANTIATE_TEST_SUITE_P(Uneven, AllPairs,
+                         testing::Values(Case{"x=2,y=2", "5", false}, Case{"x=2,y=2", "5,3", true},
+                                         Case{"x=2,y=2", "3,1,2", false}, Case{"x=2,y=3", "4", true},
+                                         Case{"x=2,y=3", "5,4", false}, Case{"x=2,y=3", "2,3,5", true},
+                                         Case{"x=2,y=4", "5", false}, Case{"x=2,y=4", "7,3", true},
+                                         Case{"x=2,y=4", "3,5,2", true}, Case{"x=2,y=2,z=2", "5", true},
+                                         Case{"x=2,y=2,z=2", "5,7", false}));
 
 /// Rank 3 on three axes has 31,684 pairs: every third, each third in another way.
 class ManyPairs : public testing::TestWithParam<Case> {};
@@ -59,6 +61,7 @@ TEST_P(ManyPairs, ReachTheirTarget) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rank3, ManyPairs,
-                         testing::Values(Case{"", "8,8,8", false}, Case{"", "4,2,8", true}, Case{"", "3,5,2", true}));
+                         testing::Values(Case{"", "8,8,8", false}, Case{"", "4,2,8", true},
+                                         Case{"", "3,5,2", true}));
 
 } // namespace

@@ -19,10 +19,12 @@ std::string checkError(const Mesh &mesh, llvm::StringRef text, llvm::StringRef s
 TEST(LayoutText, RoundTrips) {
   Mesh m = mesh("dp=2,tp=4,cp=3");
   for (llvm::StringRef text :
-       {"[]", "[{},{}]", "[{dp},{tp}]", "[{dp,tp},{}] partial{cp}", "[{tp:(1)2},{tp:(2)2}]", "[{tp} blocks 3,{}]",
-        "[{tp} blocks [64,32,32] unit 8]", "[{}] partial{dp,cp:avg}", "[{tp:(2)2}] partial{tp:(1)2:max,dp:max}"})
+       {"[]", "[{},{}]", "[{dp},{tp}]", "[{dp,tp},{}] partial{cp}", "[{tp:(1)2},{tp:(2)2}]",
+        "[{tp} blocks 3,{}]", "[{tp} blocks [64,32,32] unit 8]", "[{}] partial{dp,cp:avg}",
+        "[{tp:(2)2}] partial{tp:(1)2:max,dp:max}"})
     EXPECT_EQ(toString(m, layout(m, text)), text);
-  EXPECT_EQ(toString(m, layout(m, " [ { dp , tp } , { } ]  partial { cp : max } ")), "[{dp,tp},{}] partial{cp:max}");
+  EXPECT_EQ(toString(m, layout(m, " [ { dp , tp } , { } ]  partial { cp : max } ")),
+            "[{dp,tp},{}] partial{cp:max}");
   EXPECT_EQ(toString(m), "dp=2,tp=4,cp=3");
   EXPECT_TRUE(shape("").empty());
 }
@@ -32,7 +34,8 @@ TEST(LayoutText, LocatesErrors) {
   EXPECT_EQ(parseError(m, "[{dq}]"), "column 3: the mesh dp=2,tp=4 has no axis 'dq'");
   EXPECT_EQ(parseError(m, "[{dp},{tp}"), "column 11: expected ']' after the last dimension, found the end");
   EXPECT_EQ(parseError(m, "[{dp}] x"), "column 8: unexpected 'x' after the end");
-  EXPECT_EQ(parseError(m, "[{tp:(3)2}]"), "column 3: (3)2 is not a sub-axis of 'tp': 3·2 does not divide its size 4");
+  EXPECT_EQ(parseError(m, "[{tp:(3)2}]"),
+            "column 3: (3)2 is not a sub-axis of 'tp': 3·2 does not divide its size 4");
   EXPECT_EQ(parseError(m, "[{}] partial{dp:mean}"),
             "column 17: 'mean' is not a reduction; there are sum, avg, min, max and product");
   EXPECT_EQ(parseError(m, "[{dp} blocks 99999999999999999999]"),
@@ -40,7 +43,8 @@ TEST(LayoutText, LocatesErrors) {
   EXPECT_EQ(messageOf(parseMesh("dp=2,dp=3").takeError()), "axis 'dp' is on the mesh twice");
   EXPECT_EQ(messageOf(parseMesh("dp=0").takeError()), "axis 'dp' has size 0; an axis has at least one rank");
   EXPECT_EQ(messageOf(parseMesh("dp=2000,tp=2000").takeError()), "the mesh has more than 1048576 ranks");
-  EXPECT_EQ(messageOf(parseShape("4,,4").takeError()), "column 3: expected the size of a dimension, found ','");
+  EXPECT_EQ(messageOf(parseShape("4,,4").takeError()),
+            "column 3: expected the size of a dimension, found ','");
 }
 
 TEST(LayoutText, SurvivesAnyText) {
@@ -71,14 +75,17 @@ TEST(Layout, RejectsWhatIsNotOne) {
   EXPECT_EQ(checkError(m, "[{dp}]", "4,4"), "the layout [{dp}] has 1 dimensions, the tensor has 2: 4,4");
   EXPECT_EQ(checkError(m, "[{dp},{dp}]", "4,4"),
             "axis 'dp' is used twice; an axis shards one dimension or is partial, once");
-  EXPECT_EQ(checkError(m, "[{dp},{}] partial{dp}", "4,4"), "axis 'dp' both shards a dimension and is partial");
+  EXPECT_EQ(checkError(m, "[{dp},{}] partial{dp}", "4,4"),
+            "axis 'dp' both shards a dimension and is partial");
   EXPECT_EQ(checkError(m, "[{tp},{tp:(1)2}]", "4,4"),
             "'tp:(1)2' and 'tp' overlap: they are not digits of one factorisation of axis 'tp' of size 4");
   EXPECT_EQ(checkError(m, "[{}] partial{dp,tp:max}", "4"),
-            "partial(sum) over 'dp' and partial(max) over 'tp' in one layout: the result would depend on the order; "
+            "partial(sum) over 'dp' and partial(max) over 'tp' in one layout: the result would depend on the "
+            "order; "
             "only sum and avg mix");
   EXPECT_EQ(checkError(m, "[{tp} blocks 3]", "8"), "dimension 0: 8 elements are not 3 equal blocks");
-  EXPECT_EQ(checkError(m, "[{tp} blocks [4,5]]", "8"), "dimension 0: the blocks do not add up to its 8 elements");
+  EXPECT_EQ(checkError(m, "[{tp} blocks [4,5]]", "8"),
+            "dimension 0: the blocks do not add up to its 8 elements");
   EXPECT_EQ(checkError(m, "[{tp} unit 9]", "8"), "dimension 0: a unit of 9 does not fit its 8 elements");
   EXPECT_EQ(checkError(m, "[{dp,one},{tp}] partial{one}", "8,8"), ""); // an axis of size 1 does nothing
   EXPECT_EQ(checkError(m, "[{tp:(1)2},{tp:(2)2}] partial{dp}", "8,8"), "");

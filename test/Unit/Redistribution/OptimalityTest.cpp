@@ -28,7 +28,9 @@ Axes partialOf(const Layout &layout) {
   return axes;
 }
 
-bool isPrefix(const Axes &a, const Axes &b) { return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin()); }
+bool isPrefix(const Axes &a, const Axes &b) {
+  return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
 
 double product(const Axes &axes) {
   double result = 1;
@@ -42,8 +44,8 @@ Axes sorted(Axes axes) {
   return axes;
 }
 
-/// The least cost of one operation from `a` to `b`, as a fraction of the tensor. A value is made partial only over
-/// `targetPartial`, the axes over which the plan's target is.
+/// The least cost of one operation from `a` to `b`, as a fraction of the tensor. A value is made partial only
+/// over `targetPartial`, the axes over which the plan's target is.
 double operationCost(const Layout &a, const Layout &b, const Axes &targetPartial) {
   Axes partialA = partialOf(a), partialB = partialOf(b), gained, lost;
   bool grows = true, shrinks = true, moves = true, sameCounts = true;
@@ -74,8 +76,10 @@ double operationCost(const Layout &a, const Layout &b, const Axes &targetPartial
       best = std::min(best, in);
   }
   Axes resolved, created;
-  std::set_difference(partialA.begin(), partialA.end(), partialB.begin(), partialB.end(), std::back_inserter(resolved));
-  std::set_difference(partialB.begin(), partialB.end(), partialA.begin(), partialA.end(), std::back_inserter(created));
+  std::set_difference(partialA.begin(), partialA.end(), partialB.begin(), partialB.end(),
+                      std::back_inserter(resolved));
+  std::set_difference(partialB.begin(), partialB.end(), partialA.begin(), partialA.end(),
+                      std::back_inserter(created));
   if (created.empty() && !resolved.empty()) {
     double g = product(resolved);
     if (grows && gained.empty())
@@ -119,9 +123,11 @@ public:
 
 private:
   size_t indexOf(const Layout &layout) const {
-    return llvm::find_if(layouts, [&](const Layout &known) {
-             return known.dims == layout.dims && partialOf(known) == partialOf(layout);
-           }) - layouts.begin();
+    return llvm::find_if(layouts,
+                         [&](const Layout &known) {
+                           return known.dims == layout.dims && partialOf(known) == partialOf(layout);
+                         }) -
+           layouts.begin();
   }
 
   std::vector<Layout> layouts;

@@ -6,7 +6,8 @@ using namespace plumb::redistribution;
 
 namespace {
 
-std::string labelOf(llvm::StringRef meshText, llvm::StringRef sizes, llvm::StringRef from, llvm::StringRef to) {
+std::string labelOf(llvm::StringRef meshText, llvm::StringRef sizes, llvm::StringRef from,
+                    llvm::StringRef to) {
   Mesh m = mesh(meshText);
   auto plan = planned(m, shape(sizes), layout(m, from), layout(m, to));
   return plan ? plan->label().str() : "";
@@ -42,7 +43,8 @@ TEST(Plan, ExecutesEveryReduction) {
 
 TEST(Plan, CutsBlocksAndUnits) {
   Mesh m = mesh("tp=4");
-  for (llvm::StringRef from : {"[{tp} blocks 3,{}]", "[{tp} blocks [8,2,2],{}]", "[{tp} unit 2,{}]", "[{tp},{}]"})
+  for (llvm::StringRef from :
+       {"[{tp} blocks 3,{}]", "[{tp} blocks [8,2,2],{}]", "[{tp} unit 2,{}]", "[{tp},{}]"})
     for (llvm::StringRef to : {"[{},{}]", "[{},{tp}]", "[{tp},{}]", "[{tp} blocks 3,{}]"})
       for (bool exchange : {false, true}) {
         PlanOptions options;
@@ -70,7 +72,8 @@ TEST(Plan, KeepsToTheMemoryLimit) {
   EXPECT_LE(bounded->peakMemory, *options.memoryLimit);
   options.memoryLimit = 100;
   EXPECT_EQ(messageOf(planRedistribution(m, {64, 64}, 4, from, to, options).takeError()),
-            "no plan for [{x},{}] -> [{},{x}] on x=4,y=4 needs at most 100 bytes on a rank; raise the memory limit or "
+            "no plan for [{x},{}] -> [{},{x}] on x=4,y=4 needs at most 100 bytes on a rank; raise the memory "
+            "limit or "
             "choose layouts with smaller shards");
 }
 
@@ -103,10 +106,12 @@ TEST(Plan, RefusesWhatItCannotCount) {
   Layout r = Layout::replicated(3);
   EXPECT_EQ(messageOf(planRedistribution(m, {1 << 30, 1 << 30, 1 << 30}, 4, r, r).takeError()),
             "a tensor of shape 1073741824,1073741824,1073741824 on 2 ranks is too large to count its bytes");
-  EXPECT_EQ(messageOf(planRedistribution(m, {4}, 0, Layout::replicated(1), Layout::replicated(1)).takeError()),
-            "an element of 0 bytes");
-  EXPECT_EQ(messageOf(planRedistribution(m, {4, 4}, 4, Layout::replicated(1), Layout::replicated(2)).takeError()),
-            "source layout [{}]: the layout [{}] has 1 dimensions, the tensor has 2: 4,4");
+  EXPECT_EQ(
+      messageOf(planRedistribution(m, {4}, 0, Layout::replicated(1), Layout::replicated(1)).takeError()),
+      "an element of 0 bytes");
+  EXPECT_EQ(
+      messageOf(planRedistribution(m, {4, 4}, 4, Layout::replicated(1), Layout::replicated(2)).takeError()),
+      "source layout [{}]: the layout [{}] has 1 dimensions, the tensor has 2: 4,4");
 }
 
 TEST(Lowering, PacksOnlyWhereItMust) {

@@ -46,8 +46,8 @@ TEST(Report, WhyNamesAlternatives) {
 TEST(Report, BatchAnswersEveryLine) {
   PlanCache cache;
   BatchAnswer answer = answerBatchRow(
-      R"({"id":"a","mesh":{"x":2,"y":2},"shape":[4,5],"src":[["x"],[]],"partial":["y"],"dst":[[],["y"]],"dst_partial":[]})", {},
-      cache);
+      R"({"id":"a","mesh":{"x":2,"y":2},"shape":[4,5],"src":[["x"],[]],"partial":["y"],"dst":[[],["y"]],"dst_partial":[]})",
+      {}, cache);
   EXPECT_FALSE(answer.rejected);
   Json json = Json::parse(answer.json);
   EXPECT_EQ(json["id"], "a");
@@ -57,7 +57,8 @@ TEST(Report, BatchAnswersEveryLine) {
     EXPECT_TRUE(json.contains(key)) << key;
   for (llvm::StringRef bad :
        {"", "{", "[]", "7", R"({"id":1})", R"({"mesh":{"x":2},"shape":[4],"src":[["y"]],"dst":[[]]})",
-        R"({"mesh":{"x":0},"shape":[4],"src":[[]],"dst":[[]]})", R"({"mesh":{"x":2},"shape":[-4],"src":[[]],"dst":[[]]})",
+        R"({"mesh":{"x":0},"shape":[4],"src":[[]],"dst":[[]]})",
+        R"({"mesh":{"x":2},"shape":[-4],"src":[[]],"dst":[[]]})",
         R"({"mesh":{"x":2},"shape":[4],"src":[["x"]],"partial":["x"],"dst":[[]]})", "{\"mesh\":\"\xff\"}"}) {
     BatchAnswer refused = answerBatchRow(bad, {}, cache);
     EXPECT_TRUE(refused.rejected) << bad.str();
@@ -79,20 +80,23 @@ TEST(PlanCache, PlansRepeatedLayersOnce) {
   EXPECT_EQ(cache.size(), 1u);
   PlanOptions options;
   options.exchange = false;
-  llvm::cantFail(cache.get(m, {64, 64}, 4, layout(m, "[{dp},{}] partial{tp}"), layout(m, "[{},{tp}]"), options));
+  llvm::cantFail(
+      cache.get(m, {64, 64}, 4, layout(m, "[{dp},{}] partial{tp}"), layout(m, "[{},{tp}]"), options));
   EXPECT_EQ(cache.size(), 2u);
 }
 
 TEST(Topology, ReadsAndRefuses) {
   Mesh m = mesh("dp=4,tp=8");
-  Topology topology = llvm::cantFail(
-      parseTopology(m, R"({"node_size": 8, "network": {"bandwidth": 25e9}, "axes": {"tp": {"latency": 1e-6}}})"));
+  Topology topology = llvm::cantFail(parseTopology(
+      m, R"({"node_size": 8, "network": {"bandwidth": 25e9}, "axes": {"tp": {"latency": 1e-6}}})"));
   EXPECT_EQ(topology.link(m, wholeAxis(m, 0)).bandwidth, 25e9);
   EXPECT_EQ(topology.link(m, wholeAxis(m, 1)).bandwidth, topology.node.bandwidth);
   EXPECT_EQ(topology.link(m, wholeAxis(m, 1)).latency, 1e-6);
   auto error = [&](llvm::StringRef text) { return messageOf(parseTopology(m, text).takeError()); };
-  EXPECT_EQ(error(R"({"nodes": 8})"), "topology: unknown key 'nodes'; there are node_size, node, network and axes");
-  EXPECT_EQ(error(R"({"axes": {"pp": {}}})"), "topology: axes names 'pp', which is not on the mesh dp=4,tp=8");
+  EXPECT_EQ(error(R"({"nodes": 8})"),
+            "topology: unknown key 'nodes'; there are node_size, node, network and axes");
+  EXPECT_EQ(error(R"({"axes": {"pp": {}}})"),
+            "topology: axes names 'pp', which is not on the mesh dp=4,tp=8");
   EXPECT_EQ(error(R"({"node": {"bandwidth": 0}})"),
             "topology: links within a node: a bandwidth of 0.00 bytes per second is not positive");
   EXPECT_NE(error("{").find("topology: byte 2"), std::string::npos);

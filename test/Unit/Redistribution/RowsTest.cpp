@@ -33,8 +33,10 @@ TEST(Rows, NeverMoreBytesThanTheBestKnown) {
     for (const char *rival : {"best_bytes_fraction", "shardy_bytes_fraction", "dtensor_greedy_bytes_fraction",
                               "dtensor_graph_bytes_fraction"})
       if (!row[rival].is_null())
-        EXPECT_LE(answer["bytes_fraction"].get<double>(), row[rival].get<double>() + 1e-9) << row["id"] << rival;
-    EXPECT_LE(answer["bound_fraction"].get<double>(), answer["bytes_fraction"].get<double>() + 1e-9) << row["id"];
+        EXPECT_LE(answer["bytes_fraction"].get<double>(), row[rival].get<double>() + 1e-9)
+            << row["id"] << rival;
+    EXPECT_LE(answer["bound_fraction"].get<double>(), answer["bytes_fraction"].get<double>() + 1e-9)
+        << row["id"];
     EXPECT_TRUE(answer["optimal"].get<bool>()) << row["id"];
   });
 }
@@ -43,9 +45,11 @@ TEST(Rows, ExchangeReachesTheLowerBound) {
   PlanCache cache;
   forEachRow("bytes.jsonl", [&](const std::string &line, const Json &row) {
     Json answer = answerTo(line, true, cache);
-    EXPECT_LE(answer["bytes_fraction"].get<double>(), row["best_bytes_fraction"].get<double>() + 1e-9) << row["id"];
+    EXPECT_LE(answer["bytes_fraction"].get<double>(), row["best_bytes_fraction"].get<double>() + 1e-9)
+        << row["id"];
     if (row["partial"].empty()) {
-      EXPECT_NEAR(answer["bytes_fraction"].get<double>(), answer["bound_fraction"].get<double>(), 1e-9) << row["id"];
+      EXPECT_NEAR(answer["bytes_fraction"].get<double>(), answer["bound_fraction"].get<double>(), 1e-9)
+          << row["id"];
       EXPECT_NEAR(answer["bound_fraction"].get<double>(), row["p2p_recv_max_fraction"].get<double>(), 1e-9)
           << row["id"];
     }

@@ -11,7 +11,9 @@ namespace plumb::redistribution {
 
 inline Mesh mesh(llvm::StringRef text) { return llvm::cantFail(parseMesh(text)); }
 inline Index shape(llvm::StringRef text) { return llvm::cantFail(parseShape(text)); }
-inline Layout layout(const Mesh &mesh, llvm::StringRef text) { return llvm::cantFail(parseLayout(mesh, text)); }
+inline Layout layout(const Mesh &mesh, llvm::StringRef text) {
+  return llvm::cantFail(parseLayout(mesh, text));
+}
 
 inline std::string messageOf(llvm::Error error) { return llvm::toString(std::move(error)); }
 

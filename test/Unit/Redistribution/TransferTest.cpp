@@ -18,7 +18,8 @@ Placement placement(llvm::StringRef text, int64_t firstDevice) {
 std::optional<TransferPlan> transferred(const Placement &source, const Layout &from, const Placement &target,
                                         const Layout &to, llvm::ArrayRef<int64_t> sizes, int64_t nodeSize) {
   llvm::Expected<TransferPlan> plan = planTransfer(source, from, target, to, sizes, 4, nodeSize);
-  std::string what = toString(source.mesh, from) + " -> " + toString(target.mesh, to) + " of " + toString(sizes);
+  std::string what =
+      toString(source.mesh, from) + " -> " + toString(target.mesh, to) + " of " + toString(sizes);
   if (!plan) {
     ADD_FAILURE() << what << messageOf(plan.takeError());
     return std::nullopt;
@@ -44,7 +45,8 @@ class Alpa : public testing::TestWithParam<AlpaCase> {};
 TEST_P(Alpa, OneCopyPerReceivingNode) {
   const AlpaCase &c = GetParam();
   Placement source = placement(c.source, 0), target = placement(c.target, source.mesh.numRanks());
-  auto plan = transferred(source, layout(source.mesh, c.from), target, layout(target.mesh, c.to), shape(c.shape), 4);
+  auto plan =
+      transferred(source, layout(source.mesh, c.from), target, layout(target.mesh, c.to), shape(c.shape), 4);
   ASSERT_TRUE(plan);
   int64_t bytes = 4;
   for (int64_t size : plan->shape)
@@ -92,7 +94,8 @@ TEST(Transfer, RefusesBadPlacements) {
   Layout r = Layout::replicated(1);
   EXPECT_EQ(messageOf(planTransfer(good, r, short_, r, {4}, 4, 0).takeError()),
             "the target mesh x=2 has 2 ranks and 1 devices");
-  EXPECT_EQ(messageOf(planTransfer(twice, r, good, r, {4}, 4, 0).takeError()), "the source mesh uses device 3 twice");
+  EXPECT_EQ(messageOf(planTransfer(twice, r, good, r, {4}, 4, 0).takeError()),
+            "the source mesh uses device 3 twice");
 }
 
 TEST(Transfer, RandomPairsArrive) {

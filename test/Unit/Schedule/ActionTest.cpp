@@ -4,10 +4,9 @@
 using namespace plumb::schedule;
 
 TEST(Action, TextFormRoundTrips) {
-  for (const char *text :
-       {"2F0", "0B12", "3I1", "3W1", "1SEND_F3", "2RECV_F3", "2SEND_B3", "1RECV_B3", "0SEND_F3>2", "2RECV_F3<0",
-        "2SEND_B3>0", "0RECV_B3<2", "0UNSHARD", "7RESHARD", "4REDUCE_GRAD", "(0F7;7B3)OVERLAP_F_B",
-        "(1F2;6I0)OVERLAP_F_B"}) {
+  for (const char *text : {"2F0", "0B12", "3I1", "3W1", "1SEND_F3", "2RECV_F3", "2SEND_B3", "1RECV_B3",
+                           "0SEND_F3>2", "2RECV_F3<0", "2SEND_B3>0", "0RECV_B3<2", "0UNSHARD", "7RESHARD",
+                           "4REDUCE_GRAD", "(0F7;7B3)OVERLAP_F_B", "(1F2;6I0)OVERLAP_F_B"}) {
     Result<Action> action = parseAction(text);
     ASSERT_TRUE(action) << action.diagnostic().toString();
     EXPECT_EQ(toString(*action), text);
@@ -20,19 +19,20 @@ TEST(Action, TextFormRoundTrips) {
 }
 
 TEST(Action, MalformedTextIsLocated) {
-  for (auto [text, column] : std::vector<std::pair<const char *, const char *>>{{"0F0garbage", "column 4"},
-                                                                                {"0F 0", "column 3"},
-                                                                                {"0X0", "column 2"},
-                                                                                {"0F", "column 3"},
-                                                                                {"-1F0", "column 1"},
-                                                                                {"F0", "column 1"},
-                                                                                {"99999999999F0", "column 1"},
-                                                                                {"(0F2;0B0OVERLAP_F_B", "column 9"},
-                                                                                {"(0B2;0B0)OVERLAP_F_B", "column 5"},
-                                                                                {"(0F2;0W0)OVERLAP_F_B", "column 9"},
-                                                                                {"(0F2,0B0)", "column 5"},
-                                                                                {"0UNSHARD1", "column 9"},
-                                                                                {"0SEND_F1>", "column 10"}}) {
+  for (auto [text, column] :
+       std::vector<std::pair<const char *, const char *>>{{"0F0garbage", "column 4"},
+                                                          {"0F 0", "column 3"},
+                                                          {"0X0", "column 2"},
+                                                          {"0F", "column 3"},
+                                                          {"-1F0", "column 1"},
+                                                          {"F0", "column 1"},
+                                                          {"99999999999F0", "column 1"},
+                                                          {"(0F2;0B0OVERLAP_F_B", "column 9"},
+                                                          {"(0B2;0B0)OVERLAP_F_B", "column 5"},
+                                                          {"(0F2;0W0)OVERLAP_F_B", "column 9"},
+                                                          {"(0F2,0B0)", "column 5"},
+                                                          {"0UNSHARD1", "column 9"},
+                                                          {"0SEND_F1>", "column 10"}}) {
     Result<Action> action = parseAction(text);
     ASSERT_FALSE(action) << text;
     EXPECT_EQ(action.diagnostic().violation, Violation::BadActionText);

@@ -1,5 +1,5 @@
-#include "Fixtures.h"
 #include "plumb/Schedule/Command.h"
+#include "Fixtures.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +22,8 @@ TEST(Command, CSVValidates) {
     CommandOutput csv = runGenerate({kind, 2, 8, 0, "", "", "", "csv"});
     ASSERT_EQ(csv.exitCode, 0) << csv.diagnostics;
     bool two = std::string(kind) == "zb-v" || kind[0] == 'v' || kind[0] == 'd';
-    CommandOutput verdict = runValidate({"x.csv", csv.output, two ? 4 : 2, 8, 0, 0, two ? "0,1,1,0" : "", false, ""});
+    CommandOutput verdict =
+        runValidate({"x.csv", csv.output, two ? 4 : 2, 8, 0, 0, two ? "0,1,1,0" : "", false, ""});
     EXPECT_EQ(verdict.exitCode, 0) << verdict.diagnostics;
   }
 }
@@ -39,7 +40,8 @@ TEST(Command, RejectionsAreLocated) {
   CommandOutput verdict = runValidate({"a.csv", "0F0,0B0\n1F0,1X0\n", 2, 1, 0, 0, "", false, ""});
   EXPECT_EQ(verdict.exitCode, 3);
   EXPECT_EQ(verdict.output, "reject bad_action_text\n");
-  EXPECT_EQ(verdict.diagnostics.rfind("a.csv:2:5: error: rank 1, cell 1, 1X0: ", 0), 0u) << verdict.diagnostics;
+  EXPECT_EQ(verdict.diagnostics.rfind("a.csv:2:5: error: rank 1, cell 1, 1X0: ", 0), 0u)
+      << verdict.diagnostics;
 }
 
 static CommandOutput ask(const std::string &kind, int ranks, int microbatches, int stagesPerRank = 0,

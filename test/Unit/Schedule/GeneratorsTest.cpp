@@ -1,6 +1,6 @@
+#include "plumb/Schedule/Generators.h"
 #include "plumb/Schedule/Communication.h"
 #include "plumb/Schedule/CriticalPath.h"
-#include "plumb/Schedule/Generators.h"
 #include "plumb/Schedule/Simulation.h"
 #include "plumb/Schedule/Verifier.h"
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ static void expectSound(Kind kind, const Problem &problem) {
   ASSERT_FALSE(error) << error->toString();
   Result<Schedule> lowered = placeCommunication(problem, *schedule);
   ASSERT_TRUE(lowered) << lowered.diagnostic().toString();
-  for (Transfers transfers : {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
+  for (Transfers transfers :
+       {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
     error = verify(problem, *lowered, {transfers, ListForm::Lowered});
     ASSERT_FALSE(error) << error->toString() << toCSV(*lowered);
   }
@@ -25,8 +26,7 @@ static void expectSound(Kind kind, const Problem &problem) {
 static Problem randomProblem(std::mt19937 &random) {
   auto upTo = [&](int n) { return static_cast<int>(random() % n); };
   int ranks = 1 + upTo(5), stages = ranks + upTo(8);
-  Problem problem =
-      Problem::chain(ranks, stages, 1 + upTo(9), upTo(2) ? Placement::Loop : Placement::V);
+  Problem problem = Problem::chain(ranks, stages, 1 + upTo(9), upTo(2) ? Placement::Loop : Placement::V);
   if (upTo(3) == 0) {
     std::shuffle(problem.placements[0].begin(), problem.placements[0].end(), random);
   }
@@ -62,9 +62,12 @@ TEST(Generators, EveryKindIsSoundWithSkipsAndUnequalStages) {
   std::mt19937 random(11);
   for (int round = 0; round < 12; ++round)
     for (Kind kind : allKinds()) {
-      bool two = kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
-      bool loop = kind == Kind::LoopedBFS || kind == Kind::InterleavedOneFOneB || kind == Kind::InterleavedZeroBubble;
-      int ranks = kind == Kind::DualPipe ? 2 + 2 * static_cast<int>(random() % 2) : 1 + static_cast<int>(random() % 4);
+      bool two =
+          kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
+      bool loop =
+          kind == Kind::LoopedBFS || kind == Kind::InterleavedOneFOneB || kind == Kind::InterleavedZeroBubble;
+      int ranks = kind == Kind::DualPipe ? 2 + 2 * static_cast<int>(random() % 2)
+                                         : 1 + static_cast<int>(random() % 4);
       int stages = ranks * (two ? 2 : loop ? 1 + static_cast<int>(random() % 3) : 1);
       int microbatches = 2 * ranks * (1 + static_cast<int>(random() % 2));
       Problem problem = standardProblem(kind, ranks, stages, microbatches);
@@ -119,7 +122,8 @@ TEST(Generators, AutoIsNeverWorseThanAKind) {
 
 TEST(Generators, FewerMicrobatchesThanStages) {
   for (Kind kind : allKinds()) {
-    bool two = kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
+    bool two =
+        kind == Kind::ZeroBubbleV || kind == Kind::VHalf || kind == Kind::VMin || kind == Kind::DualPipeV;
     Problem problem = standardProblem(kind, 4, two ? 8 : 4, 1);
     SCOPED_TRACE(toString(kind));
     if (std::optional<Diagnostic> error = checkPrecondition(kind, problem))

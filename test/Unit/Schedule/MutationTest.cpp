@@ -1,7 +1,8 @@
 //===- MutationTest.cpp - The verifier against execution ------------------===//
 //
-// Random changes of valid lowered lists are both verified and executed, rank by rank, by a plain machine that shares
-// nothing with the verifier. The verifier must accept exactly the lists that run to their end with the right data.
+// Random changes of valid lowered lists are both verified and executed, rank by rank, by a plain machine that
+// shares nothing with the verifier. The verifier must accept exactly the lists that run to their end with the
+// right data.
 //
 //===----------------------------------------------------------------------===//
 
@@ -138,7 +139,8 @@ private:
   bool everythingRan() {
     for (int s = 0; s < problem.stages; ++s)
       for (int m = 0; m < problem.microbatches; ++m) {
-        bool whole = ran.count({ActionKind::Backward, s, m}), input = ran.count({ActionKind::InputGrad, s, m}),
+        bool whole = ran.count({ActionKind::Backward, s, m}),
+             input = ran.count({ActionKind::InputGrad, s, m}),
              weight = ran.count({ActionKind::WeightGrad, s, m});
         if (!ran.count({ActionKind::Forward, s, m}) || input != weight || whole == input)
           return false;
@@ -197,8 +199,8 @@ TEST(Mutation, VerifierAgreesWithExecution) {
   std::mt19937 random(3);
   int accepted = 0, rejected = 0;
   for (int round = 0; round < 6000; ++round) {
-    std::vector<Kind> kinds = {Kind::GPipe, Kind::OneFOneB, Kind::ZeroBubbleH1, Kind::ZeroBubbleV, Kind::DualPipeV,
-                               Kind::InterleavedOneFOneB};
+    std::vector<Kind> kinds = {Kind::GPipe,       Kind::OneFOneB,  Kind::ZeroBubbleH1,
+                               Kind::ZeroBubbleV, Kind::DualPipeV, Kind::InterleavedOneFOneB};
     Kind kind = kinds[random() % kinds.size()];
     int ranks = 2 + random() % 2, perRank = kind == Kind::OneFOneB || kind == Kind::ZeroBubbleH1 ? 1 : 2;
     Problem problem = standardProblem(kind, ranks, ranks * perRank, 2 * ranks);

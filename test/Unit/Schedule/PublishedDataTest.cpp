@@ -34,8 +34,9 @@ static double peakOf(const Simulation &simulation) {
 TEST(PublishedData, MakespanAndPeakOfEveryRow) {
   size_t rows = 0;
   for (auto &row : fixtures::readTable("makespan_peak.csv")) {
-    SCOPED_TRACE(row["schedule"] + " p=" + row["p"] + " m=" + row["m"] + " v=" + row["v"] + " F,I,W=" + row["F"] + "," +
-                 row["I"] + "," + row["W"] + " " + row["pair"] + " by " + row["order_source"]);
+    SCOPED_TRACE(row["schedule"] + " p=" + row["p"] + " m=" + row["m"] + " v=" + row["v"] +
+                 " F,I,W=" + row["F"] + "," + row["I"] + "," + row["W"] + " " + row["pair"] + " by " +
+                 row["order_source"]);
     Kind kind = kindOf.at(row["schedule"]);
     int p = std::stoi(row["p"]), v = std::stoi(row["v"]);
     Problem problem = standardProblem(kind, p, p * v, std::stoi(row["m"]));
@@ -62,7 +63,8 @@ TEST(PublishedData, BubbleRatesOfTheZeroBubbleTable) {
     int p = std::stoi(row["p"]), m = std::stoi(row["m"]), v = std::stoi(row["v"]);
     // The settings A give the times of a whole rank, V those of one of its two chunks.
     double chunks = row["setting"][0] == 'A' ? 1 : 2, scale = chunks / v;
-    StageCost cost{std::stod(row["T_F"]) * scale, std::stod(row["T_I"]) * scale, std::stod(row["T_W"]) * scale};
+    StageCost cost{std::stod(row["T_F"]) * scale, std::stod(row["T_I"]) * scale,
+                   std::stod(row["T_W"]) * scale};
     Problem problem = standardProblem(kind, p, p * v, m);
     problem.setCosts(cost, std::stod(row["T_C"]));
     double hidden = std::stod(row["hidden"]);
@@ -97,15 +99,16 @@ TEST(PublishedData, NeverSlowerThanTorchAtTheSamePeak) {
     ASSERT_TRUE(torch);
     for (StageCost cost : {StageCost{1, 1, 1}, StageCost{2, 3, 1}, StageCost{1, 1, 2}, StageCost{4, 1, 3}})
       for (double transfer : {0.0, 0.25}) {
-        Problem problem =
-            standardProblem(kind, std::stoi(row["ranks"]), std::stoi(row["stages"]), std::stoi(row["microbatches"]));
+        Problem problem = standardProblem(kind, std::stoi(row["ranks"]), std::stoi(row["stages"]),
+                                          std::stoi(row["microbatches"]));
         problem.setCosts(cost, transfer);
         Result<Simulation> theirs = simulate(problem, *torch);
         ASSERT_TRUE(theirs);
         Result<Schedule> schedule = generate(kind, problem);
         ASSERT_TRUE(schedule) << schedule.diagnostic().toString();
         Result<Simulation> ours = simulate(problem, *schedule);
-        EXPECT_LE(ours->makespan, theirs->makespan + 1e-9) << cost.forward << cost.inputGrad << cost.weightGrad;
+        EXPECT_LE(ours->makespan, theirs->makespan + 1e-9)
+            << cost.forward << cost.inputGrad << cost.weightGrad;
         EXPECT_LE(peakOf(*ours), peakOf(*theirs));
       }
   }
@@ -113,5 +116,6 @@ TEST(PublishedData, NeverSlowerThanTorchAtTheSamePeak) {
 
 TEST(PublishedData, DualPipeVIsTorchsList) {
   Problem problem = standardProblem(Kind::DualPipeV, 4, 8, 10);
-  EXPECT_EQ(toCSV(*generate(Kind::DualPipeV, problem)), fixtures::read("torch_golden/dualpipev_4rank_10mb.csv"));
+  EXPECT_EQ(toCSV(*generate(Kind::DualPipeV, problem)),
+            fixtures::read("torch_golden/dualpipev_4rank_10mb.csv"));
 }

@@ -1,7 +1,7 @@
+#include "plumb/Schedule/Verifier.h"
 #include "Fixtures.h"
 #include "plumb/Schedule/Communication.h"
 #include "plumb/Schedule/Generators.h"
-#include "plumb/Schedule/Verifier.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -41,7 +41,8 @@ TEST(Verifier, DecidesEveryPublishedCase) {
     for (const auto &[name, transfers] : semantics) {
       SCOPED_TRACE(question["name"].get<std::string>() + " under " + name);
       std::optional<Diagnostic> error = decide(question, transfers);
-      EXPECT_EQ(error ? "reject" : "accept", question["verdict_by_p2p"][name]) << (error ? error->toString() : "");
+      EXPECT_EQ(error ? "reject" : "accept", question["verdict_by_p2p"][name])
+          << (error ? error->toString() : "");
       if (!error)
         continue;
       std::vector<std::string> classes = question["also_true"];
@@ -50,7 +51,8 @@ TEST(Verifier, DecidesEveryPublishedCase) {
           << error->toString();
       // Where no cell is at fault (something is missing), several places are as good.
       const json &where = question["where"];
-      if (toString(error->violation) != question["reason_class"] || where.is_null() || where["cell"].is_null())
+      if (toString(error->violation) != question["reason_class"] || where.is_null() ||
+          where["cell"].is_null())
         continue;
       EXPECT_EQ(error->rank, where["rank"].get<int>()) << error->toString();
       EXPECT_EQ(error->cell, where["cell"].get<int>()) << error->toString();
@@ -68,14 +70,16 @@ TEST(Verifier, AcceptsEveryTorchList) {
     problem.placements.assign(1, {});
     for (const std::string &rank : fixtures::split(row["stage_to_rank"], ';'))
       problem.placements[0].push_back(std::stoi(rank));
-    for (Transfers transfers : {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
+    for (Transfers transfers :
+         {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
       std::optional<Diagnostic> error = verify(problem, *schedule, {transfers});
       EXPECT_FALSE(error) << error->toString();
     }
     if (row["form"] == "compute") {
       Result<Schedule> lowered = placeCommunication(problem, *schedule);
       ASSERT_TRUE(lowered) << lowered.diagnostic().toString();
-      for (Transfers transfers : {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
+      for (Transfers transfers :
+           {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
         std::optional<Diagnostic> error = verify(problem, *lowered, {transfers, ListForm::Lowered});
         EXPECT_FALSE(error) << error->toString();
       }
@@ -83,11 +87,13 @@ TEST(Verifier, AcceptsEveryTorchList) {
   }
 }
 
-static Diagnostic rejectionOf(const Problem &problem, const std::string &csv, const VerifyOptions &options = {}) {
+static Diagnostic rejectionOf(const Problem &problem, const std::string &csv,
+                              const VerifyOptions &options = {}) {
   Result<Schedule> schedule = parseCSV(csv);
   if (!schedule)
     return schedule.diagnostic();
-  return verify(problem, *schedule, options).value_or(Diagnostic{Violation::BadProblem, -1, -1, "", "accepted", {}});
+  return verify(problem, *schedule, options)
+      .value_or(Diagnostic{Violation::BadProblem, -1, -1, "", "accepted", {}});
 }
 
 TEST(Verifier, WitnessIsTheShortestCycle) {
@@ -97,8 +103,8 @@ TEST(Verifier, WitnessIsTheShortestCycle) {
 }
 
 TEST(Verifier, LaunchOrderIsPartOfStreams) {
-  // Streams free the computations from waiting for transfers, but 0SEND_F0 is launched behind 0SEND_F1, whose data
-  // needs the gradient that 0SEND_F0 leads to.
+  // Streams free the computations from waiting for transfers, but 0SEND_F0 is launched behind 0SEND_F1, whose
+  // data needs the gradient that 0SEND_F0 leads to.
   Problem problem = Problem::chain(2, 2, 2);
   const char *list = "0F0,0RECV_B0,0B0,0F1,0SEND_F1,0SEND_F0,0RECV_B1,0B1\n"
                      "1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n";
@@ -123,15 +129,21 @@ TEST(Verifier, ShardingClasses) {
   EXPECT_EQ(rejectionOf(problem, "0UNSHARD,0UNSHARD,0F0,0B0").violation, Violation::DoubleUnshard);
   EXPECT_EQ(rejectionOf(problem, "0RESHARD,0F0,0B0").violation, Violation::ReshardWithoutUnshard);
   EXPECT_EQ(rejectionOf(problem, "0F0,0UNSHARD,0B0").violation, Violation::ComputeWhileResharded);
-  EXPECT_EQ(rejectionOf(problem, "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD").violation, Violation::DuplicateReduceGrad);
+  EXPECT_EQ(rejectionOf(problem, "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD").violation,
+            Violation::DuplicateReduceGrad);
 }
 
 TEST(Verifier, PlacementAndMemoryClasses) {
   Problem problem = Problem::chain(2, 2, 1);
   EXPECT_EQ(rejectionOf(problem, "1F0,1B0\n0F0,0B0").violation, Violation::StageOnWrongRank);
   EXPECT_EQ(rejectionOf(problem, "0F0,0B0").violation, Violation::WrongRankCount);
-  EXPECT_EQ(rejectionOf(problem, "0SEND_F0,0F0,0B0\n1F0,1B0", {Transfers::Async, ListForm::Compute}).violation,
-            Violation::CommInComputeList);
+  Problem open = Problem::chain(3, 2, 1);
+  open.placements.clear();
+  EXPECT_EQ(rejectionOf(open, "0F0,0B0\n1F0,1B0\n1W0").violation, Violation::StageOnTwoRanks);
+  EXPECT_EQ(rejectionOf(open, "0F0,0B0\n1F0,1B0\n,").message, "accepted");
+  EXPECT_EQ(
+      rejectionOf(problem, "0SEND_F0,0F0,0B0\n1F0,1B0", {Transfers::Async, ListForm::Compute}).violation,
+      Violation::CommInComputeList);
   Problem limited = Problem::chain(1, 1, 3);
   limited.memoryLimit = 2;
   Diagnostic error = rejectionOf(limited, "0F0,0F1,0F2,0B0,0B1,0B2");

@@ -27,7 +27,8 @@ using namespace mlir;
 namespace {
 constexpr size_t kGuard = 4096, kMostArguments = 16;
 
-/// Stands in for the runtime: runs the body at once, with a copy of the arguments as a late launch would make.
+/// Stands in for the runtime: runs the body at once, with a copy of the arguments as a late launch would
+/// make.
 int launch(void *, void (*body)(void **), void **args, size_t count, const char *) {
   std::vector<void *> copy(args, args + count);
   body(copy.data());
@@ -53,10 +54,11 @@ struct LoadedKernels::Code {
 
 LoadedKernels::~LoadedKernels() = default;
 
-LoadedKernels::LoadedKernels(const std::string &text, KernelOptions options) : code(std::make_unique<Code>()) {
+LoadedKernels::LoadedKernels(const std::string &text, KernelOptions options)
+    : code(std::make_unique<Code>()) {
   DialectRegistry registry;
-  registry.insert<arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect, math::MathDialect, scf::SCFDialect,
-                  tensor::TensorDialect>();
+  registry.insert<arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect, math::MathDialect,
+                  scf::SCFDialect, tensor::TensorDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     messages += diagnostic.str() + "\n";

@@ -20,6 +20,10 @@ using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 /// The result is the operand's row-major buffer under another shape: it needs no buffer and no kernel.
 template <typename ConcreteType>
 class Reinterprets : public mlir::OpTrait::TraitBase<ConcreteType, Reinterprets> {};
+
+/// The derivative is zero: no gradient passes.
+template <typename ConcreteType>
+class Detaches : public mlir::OpTrait::TraitBase<ConcreteType, Detaches> {};
 } // namespace plumb::nn
 
 #include "plumb/Dialect/NN/NNDialect.h.inc"
@@ -30,7 +34,17 @@ class Reinterprets : public mlir::OpTrait::TraitBase<ConcreteType, Reinterprets>
 #define GET_OP_CLASSES
 #include "plumb/Dialect/NN/NNElementwiseOps.h.inc"
 #define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNMathOps.h.inc"
+#define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNLogicOps.h.inc"
+#define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNReductionOps.h.inc"
+#define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNConvolutionOps.h.inc"
+#define GET_OP_CLASSES
 #include "plumb/Dialect/NN/NNShapeOps.h.inc"
+#define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNSelectionOps.h.inc"
 #define GET_OP_CLASSES
 #include "plumb/Dialect/NN/NNIndexOps.h.inc"
 

@@ -27,6 +27,13 @@ def NN_Tensor : StaticShapeTensorOf<[AnyFloat, I64, I32, I1]>;
 def NN_NumberTensor : StaticShapeTensorOf<[AnyFloat, I64, I32]>;
 def NN_FloatTensor : StaticShapeTensorOf<[AnyFloat]>;
 def NN_IndexTensor : StaticShapeTensorOf<[I64, I32]>;
+def NN_BoolTensor : StaticShapeTensorOf<[I1]>;
+
+// The result is the operand's row-major buffer under another shape: it needs no buffer and no kernel.
+def NN_Reinterprets : NativeOpTrait<"Reinterprets"> { let cppNamespace = "::plumb::nn"; }
+
+// The derivative is zero: no gradient passes.
+def NN_Detaches : NativeOpTrait<"Detaches"> { let cppNamespace = "::plumb::nn"; }
 
 defvar NN_Methods = ["getShardingRule", "localize", "backward", "lower"];
 

@@ -30,8 +30,8 @@ def NN_SumOp : NN_InferredOp<"sum"> {
     %s = nn.sum %x dims [0, 1] : (tensor<8x32x64xf32>) -> tensor<64xf32>
     ```
   }];
-  let arguments = (ins NN_FloatTensor:$input, DenseI64ArrayAttr:$dims, UnitAttr:$keepdim);
-  let results = (outs NN_FloatTensor:$result);
+  let arguments = (ins NN_NumberTensor:$input, DenseI64ArrayAttr:$dims, UnitAttr:$keepdim);
+  let results = (outs NN_NumberTensor:$result);
   let assemblyFormat = "$input `dims` $dims (`keepdim` $keepdim^)? attr-dict `:` functional-type(operands, results)";
 }
 
@@ -60,17 +60,19 @@ def NN_NormalizeOp : NN_InferredOp<"normalize"> {
   let summary = "Zero mean and unit variance over the trailing dims";
   let description = [{
     The parameter-free half of layer normalisation over the last `count` dims:
-    `normalized = (x - mean) * rstd`, `rstd = 1 / sqrt(variance + eps)` with the biased variance. Scale and shift
-    are `nn.mul` and `nn.add`, so their gradients are plain sums.
+    `normalized = (x - mean) * rstd`, `rstd = 1 / sqrt(variance + eps)` with the biased variance. With `uncentered`
+    the mean is taken to be 0, which is root mean square normalisation. Scale and shift are `nn.mul` and `nn.add`, so
+    their gradients are plain sums.
 
     ```mlir
     %n, %r = nn.normalize %x count 1 eps 1.0e-5 : (tensor<8x32x64xf32>) -> (tensor<8x32x64xf32>, tensor<8x32xf32>)
     ```
   }];
-  let arguments = (ins NN_FloatTensor:$input, I64Attr:$count, F64Attr:$eps);
+  let arguments = (ins NN_FloatTensor:$input, I64Attr:$count, F64Attr:$eps, UnitAttr:$uncentered);
   let results = (outs NN_FloatTensor:$normalized, NN_FloatTensor:$rstd);
   let assemblyFormat = [{
-    $input `count` custom<BareInteger>($count) `eps` custom<BareFloat>($eps) attr-dict `:` functional-type(operands, results)
+    $input `count` custom<BareInteger>($count) `eps` custom<BareFloat>($eps) (`uncentered` $uncentered^)?
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -78,11 +80,14 @@ def NN_NormalizeBackwardOp : NN_InferredOp<"normalize_backward"> {
   let summary = "Input gradient of normalize";
   let description = [{
     `dx = rstd * (dn - mean(dn) - n * mean(dn * n))` over the trailing dims that `rstd` lacks, with `n` the
-    normalised value.
+    normalised value; without `mean(dn)` where it is `uncentered`.
   }];
-  let arguments = (ins NN_FloatTensor:$cotangent, NN_FloatTensor:$normalized, NN_FloatTensor:$rstd);
+  let arguments = (ins NN_FloatTensor:$cotangent, NN_FloatTensor:$normalized, NN_FloatTensor:$rstd,
+                       UnitAttr:$uncentered);
   let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$cotangent `,` $normalized `,` $rstd attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $cotangent `,` $normalized `,` $rstd (`uncentered` $uncentered^)? attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 #endif // PLUMB_DIALECT_NN_NNCONTRACTIONOPS

@@ -3,34 +3,7 @@
 #ifndef PLUMB_DIALECT_NN_NNELEMENTWISEOPS
 #define PLUMB_DIALECT_NN_NNELEMENTWISEOPS
 
-include "plumb/Dialect/NN/NNBase.td"
-
-// Operands broadcast against each other, dims aligned to the right. `linear` lists the sets of operands in which the op
-// is jointly linear. The formula on scalars is the overload of `compute` for the op.
-class NN_ElementwiseOp<string mnemonic, string linear, list<Trait> traits = []> : NN_InferredOp<mnemonic, traits, [{
-  ::llvm::LogicalResult $cppClass::inferTypes(Adaptor adaptor, EmitError emitError,
-                                              ::llvm::SmallVectorImpl<::mlir::Type> &types) {
-    return inferBroadcast(adaptor.getOperands(), emitError, types);
-  }
-  ::plumb::nn::ShardingRule $cppClass::getShardingRule() { return elementwiseRule(*this, }] # linear # [{); }
-  ::llvm::SmallVector<::mlir::Value> $cppClass::lower(::mlir::OpBuilder &builder, ::mlir::ValueRange operands) {
-    return {pointwise(builder, getLoc(), operands, getType(),
-                      [&](ScalarBuilder &, ::llvm::ArrayRef<Scalar> x) { return compute(*this, x); })};
-  }
-}]> {
-  let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-}
-class NN_BinaryOp<string mnemonic, string linear> : NN_ElementwiseOp<mnemonic, linear> {
-  let arguments = (ins NN_NumberTensor:$lhs, NN_NumberTensor:$rhs);
-}
-class NN_UnaryOp<string mnemonic> : NN_ElementwiseOp<mnemonic, "{}"> {
-  let arguments = (ins NN_FloatTensor:$input);
-}
-// The input gradient of a unary op from the cotangent and one saved value.
-class NN_UnaryBackwardOp<string mnemonic> : NN_ElementwiseOp<mnemonic, "{{0}}", [SameTypeOperands]> {
-  let arguments = (ins NN_FloatTensor:$cotangent, NN_FloatTensor:$saved);
-}
+include "plumb/Dialect/NN/NNElementwise.td"
 
 def NN_AddOp : NN_BinaryOp<"add", "{{0, 1}}"> { let summary = "Sum, broadcasting"; }
 def NN_SubOp : NN_BinaryOp<"sub", "{{0, 1}}"> { let summary = "Difference, broadcasting"; }

@@ -5,9 +5,6 @@
 
 include "plumb/Dialect/NN/NNBase.td"
 
-// The result is the operand's row-major buffer under another shape: it needs no buffer and no kernel.
-def NN_Reinterprets : NativeOpTrait<"Reinterprets"> { let cppNamespace = "::plumb::nn"; }
-
 def NN_ViewOp : NN_Op<"view", [NN_Reinterprets]> {
   let summary = "Same elements in row-major order, another shape";
   let arguments = (ins NN_Tensor:$input);
