@@ -313,7 +313,9 @@ TEST(PlanSpec, TheSchemaAcceptsWhatTheParserAccepts) {
 
 TEST(PlanSpec, EveryKeyOfTheSchemaIsDescribed) {
   std::function<void(const Json &)> check = [&](const Json &schema) {
-    for (const auto &[key, property] : schema.value("properties", Json::object()).items()) {
+    // items() refers to the object it is called on, which must outlive the loop.
+    const Json properties = schema.value("properties", Json::object());
+    for (const auto &[key, property] : properties.items()) {
       EXPECT_FALSE(property.value("description", "").empty()) << key;
       check(property);
     }
