@@ -90,39 +90,70 @@ static bool updates(Value result, Value argument) {
   return true;
 }
 
-/// Every result is materialised in its destination at the end, after all reads of in-out arguments.
-static SmallVector<unsigned> addDestinations(func::FuncOp function) {
-  auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
-  OpBuilder builder(terminator);
-  SmallVector<Value> destinations(function.getNumResults());
+/// The destination of each result: the argument it is written into in place, or a new one at the end.
+static SmallVector<BlockArgument> addDestinations(func::FuncOp function) {
+  Builder builder(function.getContext());
+  SmallVector<BlockArgument> destinations(function.getNumResults());
   unsigned inputs = function.getNumArguments();
   for (unsigned i = 0; i < inputs; ++i) {
     auto result = resultOfArgument(function, i);
     if (result)
       destinations[*result] = function.getArgument(i);
-    function.setArgAttrs(i, builder.getDictionaryAttr(
-                                builder.getNamedAttr(bufferization::BufferizationDialect::kWritableAttrName,
-                                                     builder.getBoolAttr(result.has_value()))));
+    auto writable = builder.getNamedAttr(bufferization::BufferizationDialect::kWritableAttrName,
+                                         builder.getBoolAttr(result.has_value()));
+    function.setArgAttrs(i, builder.getDictionaryAttr(writable));
   }
-  for (Value &destination : destinations) {
+  for (auto [destination, type] : llvm::zip_equal(destinations, function.getResultTypes())) {
     if (destination)
       continue;
     unsigned last = function.getNumArguments();
-    Type type = function.getResultTypes()[&destination - destinations.begin()];
     (void)function.insertArgument(last, type, builder.getDictionaryAttr({}), function.getLoc());
     destination = function.getArgument(last);
   }
-  for (auto [operand, destination] : llvm::zip_equal(terminator->getOpOperands(), destinations))
-    if (!updates(operand.get(), destination))
-      operand.set(bufferization::MaterializeInDestinationOp::create(
-                      builder, terminator.getLoc(), destination.getType(), operand.get(), destination)
-                      .getResult());
-  return llvm::map_to_vector(
-      destinations, [](Value destination) { return cast<BlockArgument>(destination).getArgNumber(); });
+  return destinations;
+}
+
+/// Says where results are to be. A new argument is written as soon as its result is there, and stands for it from
+/// then on, so that other results made from it read it there. An in-out argument is written at the very end, after all
+/// that reads it.
+static void materializeResults(func::FuncOp function, ArrayRef<BlockArgument> destinations, unsigned inputs) {
+  Block &body = function.getBody().front();
+  auto terminator = cast<func::ReturnOp>(body.getTerminator());
+  auto materialize = [&](OpBuilder &builder, Value value, Value destination) {
+    return bufferization::MaterializeInDestinationOp::create(builder, terminator.getLoc(), destination.getType(), value,
+                                                             destination);
+  };
+  for (auto [operand, destination] : llvm::zip_equal(terminator->getOpOperands(), destinations)) {
+    if (destination.getArgNumber() < inputs)
+      continue;
+    OpBuilder builder(terminator);
+    if (Operation *definition = operand.get().getDefiningOp()) {
+      builder.setInsertionPointAfter(definition);
+      Value value = operand.get();
+      auto written = materialize(builder, value, destination);
+      value.replaceAllUsesExcept(written.getResult(), written);
+    } else {
+      builder.setInsertionPointToStart(&body);
+      operand.set(materialize(builder, operand.get(), destination).getResult());
+    }
+  }
+  OpBuilder builder(terminator);
+  for (auto [operand, destination] : llvm::zip_equal(terminator->getOpOperands(), destinations)) {
+    if (destination.getArgNumber() >= inputs || updates(operand.get(), destination))
+      continue;
+    Value value = operand.get(), written = materialize(builder, value, destination).getResult();
+    for (OpOperand &other : terminator->getOpOperands())
+      if (other.get() == value)
+        other.set(written);
+  }
 }
 
 LogicalResult bufferizeKernel(func::FuncOp function) {
-  SmallVector<unsigned> destinations = addDestinations(function);
+  unsigned inputs = function.getNumArguments();
+  SmallVector<BlockArgument> destinations = addDestinations(function);
+  materializeResults(function, destinations, inputs);
+  // Bufferisation makes new arguments.
+  auto numbers = llvm::map_to_vector(destinations, [](BlockArgument argument) { return argument.getArgNumber(); });
   auto module = function->getParentOfType<ModuleOp>();
   PassManager pm(module.getContext());
   pm.addPass(bufferization::createEmptyTensorEliminationPass());
@@ -138,7 +169,7 @@ LogicalResult bufferizeKernel(func::FuncOp function) {
   // The results are the destinations now, but for an update that could not be made in place.
   auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
   OpBuilder builder(terminator);
-  for (auto [result, destination] : llvm::zip_equal(terminator.getOperands(), destinations))
+  for (auto [result, destination] : llvm::zip_equal(terminator.getOperands(), numbers))
     if (result != function.getArgument(destination))
       memref::CopyOp::create(builder, terminator.getLoc(), result, function.getArgument(destination));
   terminator->setOperands({});

@@ -105,17 +105,23 @@ static linalg::LinalgOp findDeferrableWriter(linalg::LinalgOp reader, Value buff
   return writer;
 }
 
-/// Whether the reader may run tile by tile while the writer goes on: its outputs are none of the inputs of
-/// the writer, and where they are inputs of its own, element by element.
-static bool mayInterleave(linalg::LinalgOp writer, linalg::LinalgOp reader) {
+/// Whether the reader may run tile by tile while the writer goes on: what it writes is no input of the writer, and
+/// what it reads of its own outputs and of the writer's, through `operand` or others, is the element at hand.
+static bool mayInterleave(linalg::LinalgOp writer, linalg::LinalgOp reader, OpOperand *operand) {
+  auto isBuffer = [](Value value) { return isa<MemRefType>(value.getType()); };
+  auto clashes = [&](OpOperand &x, OpOperand &y) {
+    return mayAlias(x.get(), y.get()) &&
+           (x.get() != y.get() || reader.getMatchingIndexingMap(&x) != reader.getMatchingIndexingMap(&y));
+  };
+  for (OpOperand &other : reader->getOpOperands())
+    if (isBuffer(other.get()) && clashes(other, *operand))
+      return false;
   for (OpOperand &output : reader.getDpsInitsMutable()) {
     for (Value input : writer.getDpsInputs())
-      if (isa<MemRefType>(input.getType()) && mayAlias(input, output.get()))
+      if (isBuffer(input) && mayAlias(input, output.get()))
         return false;
     for (OpOperand *input : reader.getDpsInputOperands())
-      if (isa<MemRefType>(input->get().getType()) && mayAlias(input->get(), output.get()) &&
-          (input->get() != output.get() ||
-           reader.getMatchingIndexingMap(input) != reader.getMatchingIndexingMap(&output)))
+      if (isBuffer(input->get()) && clashes(*input, output))
         return false;
   }
   return reader.getBlock()->getOps<memref::LoadOp>().empty();
@@ -153,7 +159,7 @@ bool KernelEmitter::emitWithProduct(linalg::LinalgOp op) {
       continue;
     linalg::LinalgOp writer = findDeferrableWriter(op, buffer);
     if (!writer || !writer.getMatchingIndexingMap(writer.getDpsInitOperand(0)).isProjectedPermutation() ||
-        !mayInterleave(writer, op))
+        !mayInterleave(writer, op, operand))
       continue;
     linalg::FillOp fill = findZeroFill(writer);
     bool consumes =

@@ -314,7 +314,7 @@ void Emitter::emitReductionLane() {
       for (int64_t i = 1; i < unroll; ++i)
         all = applyLanewise(b, combiners[k], {all, partial[i * width + k]}, lanes);
       auto folded = vector::ReductionOp::create(b, *linalg::getCombinerOpKind(combiners[k]), all,
-                                                arith::FastMathFlags::reassoc);
+                                                arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz);
       Value result = applyLanewise(b, combiners[k], {loadAt(b, *outputs[k], scalar), folded}, 1);
       storeAt(b, result, *outputs[k], scalar);
     }

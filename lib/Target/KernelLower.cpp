@@ -31,8 +31,9 @@ LogicalResult lowerToLLVM(ModuleOp module) {
 
   OpBuilder builder(module.getContext());
   for (auto function : module.getOps<func::FuncOp>())
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+    for (BlockArgument argument : function.getArguments())
+      if (isa<MemRefType>(argument.getType()))
+        function.setArgAttr(argument.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
 
   PassManager pm(module.getContext());
   pm.addPass(createCSEPass());

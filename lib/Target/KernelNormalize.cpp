@@ -63,7 +63,10 @@ static linalg::GenericOp fuse(RewriterBase &rewriter, OpOperand &operand) {
     if (replaced == consumer || shares)
       for (Value result : replaced->getResults())
         if (Value replacement = fused->replacements.lookup(result))
-          rewriter.replaceAllUsesExcept(result, replacement, consumer);
+          rewriter.replaceUsesWithIf(result, replacement, [&](OpOperand &use) {
+            // The fused op may still read the producer through another operand.
+            return use.getOwner() != consumer && use.getOwner() != fused->fusedOp;
+          });
   rewriter.eraseOp(consumer);
   if (producer->use_empty())
     rewriter.eraseOp(producer);
