@@ -20,7 +20,7 @@ config.substitutions += [
     ("%plumb-root", os.path.dirname(config.test_source_root)),
     ("%plumb-include", os.path.join(os.path.dirname(config.test_source_root), "include")),
     ("%plumb-lib", os.path.join(config.plumb_binary_dir, "lib")),
-    ("%clangxx", os.path.join(llvm_bin, "clang++")),
+    ("%clangxx", os.path.join(llvm_bin, "clang++") + (" -fsanitize=address,undefined" if config.sanitize else "")),
 ]
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.plumb_binary_dir, "bin"), llvm_bin, os.environ["PATH"]]

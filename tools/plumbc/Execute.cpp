@@ -9,8 +9,10 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <iterator>
 #include <random>
 #include <spawn.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -176,17 +178,32 @@ static std::string runtimeLibrary() {
   return (tool.parent_path().parent_path() / "lib" / "libplumb_runtime_threads.a").string();
 }
 
+/// The C++ compiler of the machine, with options if CXX names some. What a sanitized runtime needs to be
+/// linked is given by the build.
+static std::vector<std::string> compilerCommand() {
+  auto words = [](const std::string &text) {
+    std::istringstream stream(text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(stream), {});
+  };
+  const char *variable = std::getenv("CXX");
+  std::vector<std::string> command = words(variable ? variable : "");
+  if (command.empty())
+    command = words(PLUMB_DEFAULT_CXX);
+  for (std::string &flag : words(PLUMB_PROGRAM_FLAGS))
+    command.push_back(std::move(flag));
+  return command;
+}
+
 bool plumb::buildProgram(mlir::ModuleOp module, const TemporaryFolder &folder, const std::string &name,
                          Diagnostics &diagnostics) {
   std::string source = folder.file(name + ".cpp"), text;
   llvm::raw_string_ostream stream(text);
   if (failed(emitProgram(module, stream)) || !writeFile(source, text, diagnostics))
     return false;
-  const char *compiler = std::getenv("CXX");
   std::string include = PLUMB_INCLUDE_DIR;
-  std::vector<std::string> command = {
-      compiler && *compiler ? compiler : "c++", "-std=c++20", "-O1", "-I" + include,
-      "-I" + include + "/plumb/Runtime/Host",   source};
+  std::vector<std::string> command = compilerCommand();
+  command.insert(command.end(),
+                 {"-std=c++20", "-O1", "-I" + include, "-I" + include + "/plumb/Runtime/Host", source});
   for (const std::string &object : kernelObjects(module))
     command.push_back(object);
   command.insert(command.end(), {runtimeLibrary(), "-pthread", "-o", folder.file(name)});

@@ -309,3 +309,275 @@ func.func @is_valid_shape(%t: tensor<3xi64>) {
   %0 = nn.is_valid %t ignore -100 : (tensor<3xi64>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @convolution_rank(%x: tensor<2x4x9x9xf32>, %k: tensor<6x4x3x3xf32>) {
+  // expected-error @below {{needs operands of 5 dims, (n, g, c, y, x) and (g, f, c, y, x), but has}}
+  %0 = nn.convolution %x, %k strides [1, 1] dilations [1, 1] : (tensor<2x4x9x9xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x7x7xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_channels(%x: tensor<2x1x4x9x9xf32>, %k: tensor<1x6x3x3x3xf32>) {
+  // expected-error @below {{input has 4 channels but the kernel has 3}}
+  %0 = nn.convolution %x, %k strides [1, 1] dilations [1, 1] : (tensor<2x1x4x9x9xf32>, tensor<1x6x3x3x3xf32>) -> tensor<2x1x6x7x7xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_fit(%x: tensor<2x1x4x5x9xf32>, %k: tensor<1x6x4x3x3xf32>) {
+  // expected-error @below {{a kernel of 3 elements, 3 apart, does not fit into dim 3 of}}
+  %0 = nn.convolution %x, %k strides [1, 1] dilations [3, 1] : (tensor<2x1x4x5x9xf32>, tensor<1x6x4x3x3xf32>) -> tensor<2x1x6x1x7xf32>
+  return
+}
+
+// -----
+
+func.func @convolution_stride(%x: tensor<2x1x4x5x9xf32>, %k: tensor<1x6x4x3x3xf32>) {
+  // expected-error @below {{strides and dilations must be positive}}
+  %0 = nn.convolution %x, %k strides [0, 1] dilations [1, 1] : (tensor<2x1x4x5x9xf32>, tensor<1x6x4x3x3xf32>) -> tensor<2x1x6x3x7xf32>
+  return
+}
+
+// -----
+
+func.func @slice_beyond(%x: tensor<4x6xf32>) {
+  // expected-error @below {{takes 3 elements, 2 apart, from 1 on in dim 0, which has 4}}
+  %0 = nn.slice %x offsets [1, 0] strides [2, 1] : (tensor<4x6xf32>) -> tensor<3x6xf32>
+  return
+}
+
+// -----
+
+func.func @slice_negative(%x: tensor<4x6xf32>) {
+  // expected-error @below {{dim 1 has offset -1 and stride 1; offsets are not negative and strides are positive}}
+  %0 = nn.slice %x offsets [0, -1] strides [1, 1] : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @slice_offsets(%x: tensor<4x6xf32>) {
+  // expected-error @below {{needs an offset and a stride for each dim of}}
+  %0 = nn.slice %x offsets [0] strides [1] : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @pad_type(%x: tensor<4xf32>) {
+  // expected-error @below {{cannot change element type 'f32'}}
+  %0 = nn.pad %x with 0.0 offsets [1] strides [1] : (tensor<4xf32>) -> tensor<6xf64>
+  return
+}
+
+// -----
+
+func.func @pad_small(%x: tensor<4xf32>) {
+  // expected-error @below {{takes 4 elements, 1 apart, from 3 on in dim 0, which has 6}}
+  %0 = nn.pad %x with 0.0 offsets [3] strides [1] : (tensor<4xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @reverse_dims(%x: tensor<4x6xf32>) {
+  // expected-error @below {{dim 2 is out of range for rank 2}}
+  %0 = nn.reverse %x dims [2] : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @gather_shape(%x: tensor<4x6xf32>, %i: tensor<3x2xi64>) {
+  // expected-error @below {{may differ from 'tensor<4x6xf32>' only in dim 1}}
+  %0 = nn.gather %x, %i dim 1 : (tensor<4x6xf32>, tensor<3x2xi64>) -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
+func.func @gather_empty(%x: tensor<4x0xf32>, %i: tensor<4x2xi64>) {
+  // expected-error @below {{dim 1 of 'tensor<4x0xf32>' has no element that an index could name}}
+  %0 = nn.gather %x, %i dim 1 : (tensor<4x0xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_source(%x: tensor<4x6xf32>, %i: tensor<4x2xi64>, %s: tensor<4x3xf32>) {
+  // expected-error @below {{source of type 'tensor<4x3xf32>' must have the shape of the indices, 'tensor<4x2xi64>'}}
+  %0 = nn.scatter %x, %i, %s dim 1 : (tensor<4x6xf32>, tensor<4x2xi64>, tensor<4x3xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @topk_count(%x: tensor<4x6xf32>) {
+  // expected-error @below {{cannot take 7 elements of each row of 'tensor<4x6xf32>'}}
+  %0:2 = nn.topk %x count 7 : (tensor<4x6xf32>) -> (tensor<4x7xf32>, tensor<4x7xi64>)
+  return
+}
+
+// -----
+
+func.func @max_empty(%x: tensor<4x0xf32>) {
+  // expected-error @below {{dim 1 has no elements, of which none is the greatest}}
+  %0 = nn.max %x dims [1] : (tensor<4x0xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @cumsum_dim(%x: tensor<4x6xf32>) {
+  // expected-error @below {{dim 2 is out of range for rank 2}}
+  %0 = nn.cumsum %x dim 2 : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @log_softmax_scalar(%x: tensor<f32>) {
+  // expected-error @below {{needs at least 1 dim}}
+  %0 = nn.log_softmax %x : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @convert_shape(%x: tensor<4xf32>) {
+  // expected-error @below {{changes the shape of 'tensor<4xf32>' to that of 'tensor<2x2xf64>'}}
+  %0 = nn.convert %x : (tensor<4xf32>) -> tensor<2x2xf64>
+  return
+}
+
+// -----
+
+func.func @detach_type(%x: tensor<4xf32>) {
+  // expected-error @below {{requires the same type for all operands and results}}
+  %0 = nn.detach %x : (tensor<4xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @where_condition(%x: tensor<4xf32>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.where %x, %x, %x : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @where_types(%m: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @below {{operand 2 has element type 'f64' but operand 1 has 'f32'}}
+  %0 = nn.where %m, %x, %y : (tensor<4xi1>, tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @less_bool(%m: tensor<4xi1>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.less %m, %m : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @equal_result(%x: tensor<4xf32>) {
+  // expected-error @below {{result #0 must be statically shaped tensor of 1-bit signless integer values, but got 'tensor<4xf32>'}}
+  %0 = nn.equal %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @maximum_types(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @below {{operand 1 has element type 'f64' but operand 0 has 'f32'}}
+  %0 = nn.maximum %x, %y : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @power_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.power %i by 2.0 : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @exp_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.exp %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @log_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.log %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @sin_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.sin %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @cos_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.cos %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @erf_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.erf %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @sigmoid_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.sigmoid %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @softplus_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.softplus %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @floor_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.floor %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @round_integer(%i: tensor<4xi64>) {
+  // expected-error @below {{operand #0 must be}}
+  %0 = nn.round %i : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}

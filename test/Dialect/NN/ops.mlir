@@ -102,3 +102,92 @@ func.func @index(%table: tensor<256x64xf32>, %ids: tensor<8x32xi64>, %e: tensor<
   %3 = nn.is_valid %t ignore -100 : (tensor<8x32xi32>) -> tensor<8x32xf32>
   return
 }
+
+// CHECK-LABEL: func @math
+func.func @math(%x: tensor<2x3xf32>) {
+  // CHECK: nn.exp %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = nn.exp %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.log %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = nn.log %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.sin %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = nn.sin %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.cos %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = nn.cos %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.erf %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %4 = nn.erf %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.sigmoid %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %5 = nn.sigmoid %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.softplus %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %6 = nn.softplus %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.power %{{.*}} by -5.000000e-01 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %7 = nn.power %x by -0.5 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.floor %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %8 = nn.floor %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.round %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %9 = nn.round %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func @logic
+func.func @logic(%a: tensor<3x1xf32>, %b: tensor<4xf32>, %m: tensor<4xi1>, %i: tensor<4xi64>) {
+  // CHECK: nn.equal %{{.*}}, %{{.*}} : (tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xi1>
+  %0 = nn.equal %a, %b : (tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xi1>
+  // CHECK: nn.equal %{{.*}}, %{{.*}} : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  %1 = nn.equal %m, %m : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  // CHECK: nn.less %{{.*}}, %{{.*}} : (tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xi1>
+  %2 = nn.less %a, %b : (tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xi1>
+  // CHECK: nn.less_equal %{{.*}}, %{{.*}} : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi1>
+  %3 = nn.less_equal %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi1>
+  // CHECK: nn.where %{{.*}}, %{{.*}}, %{{.*}} : (tensor<4xi1>, tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  %4 = nn.where %m, %a, %b : (tensor<4xi1>, tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  // CHECK: nn.maximum %{{.*}}, %{{.*}} : (tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  %5 = nn.maximum %a, %b : (tensor<3x1xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  // CHECK: nn.minimum %{{.*}}, %{{.*}} : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %6 = nn.minimum %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  // CHECK: nn.convert %{{.*}} : (tensor<4xi1>) -> tensor<4xbf16>
+  %7 = nn.convert %m : (tensor<4xi1>) -> tensor<4xbf16>
+  // CHECK: nn.detach %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+  %8 = nn.detach %b : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// CHECK-LABEL: func @selection
+func.func @selection(%x: tensor<4x6xf32>, %i: tensor<4x2xi64>, %s: tensor<4x2xf32>) {
+  // CHECK: nn.slice %{{.*}} offsets [1, 0] strides [2, 3] : (tensor<4x6xf32>) -> tensor<2x2xf32>
+  %0 = nn.slice %x offsets [1, 0] strides [2, 3] : (tensor<4x6xf32>) -> tensor<2x2xf32>
+  // CHECK: nn.pad %{{.*}} with -1.000000e+00 offsets [0, 1] strides [1, 2] : (tensor<4x6xf32>) -> tensor<4x13xf32>
+  %1 = nn.pad %x with -1.0 offsets [0, 1] strides [1, 2] : (tensor<4x6xf32>) -> tensor<4x13xf32>
+  // CHECK: nn.reverse %{{.*}} dims [1] : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %2 = nn.reverse %x dims [1] : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK: nn.gather %{{.*}}, %{{.*}} dim 1 : (tensor<4x6xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>
+  %3 = nn.gather %x, %i dim 1 : (tensor<4x6xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>
+  // CHECK: nn.scatter %{{.*}}, %{{.*}}, %{{.*}} dim 1 : (tensor<4x6xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  %4 = nn.scatter %x, %i, %s dim 1 : (tensor<4x6xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  // CHECK: nn.scatter %{{.*}}, %{{.*}}, %{{.*}} dim 1 add : (tensor<4x6xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  %5 = nn.scatter %x, %i, %s dim 1 add : (tensor<4x6xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  // CHECK: nn.topk %{{.*}} count 2 : (tensor<4x6xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  %6:2 = nn.topk %x count 2 : (tensor<4x6xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  return
+}
+
+// CHECK-LABEL: func @reduction
+func.func @reduction(%x: tensor<4x6xf32>) {
+  // CHECK: nn.max %{{.*}} dims [1] keepdim : (tensor<4x6xf32>) -> tensor<4x1xf32>
+  %0 = nn.max %x dims [1] keepdim : (tensor<4x6xf32>) -> tensor<4x1xf32>
+  // CHECK: nn.max %{{.*}} dims [0, 1] : (tensor<4x6xf32>) -> tensor<f32>
+  %1 = nn.max %x dims [0, 1] : (tensor<4x6xf32>) -> tensor<f32>
+  // CHECK: nn.cumsum %{{.*}} dim 1 : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %2 = nn.cumsum %x dim 1 : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK: nn.cumsum %{{.*}} dim 0 reverse : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %3 = nn.cumsum %x dim 0 reverse : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK: nn.log_softmax %{{.*}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %4 = nn.log_softmax %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// CHECK-LABEL: func @convolution
+func.func @convolution(%x: tensor<2x2x2x9x9xf32>, %k: tensor<2x3x2x3x3xf32>) {
+  // CHECK: nn.convolution %{{.*}}, %{{.*}} strides [2, 1] dilations [1, 2] : (tensor<2x2x2x9x9xf32>, tensor<2x3x2x3x3xf32>) -> tensor<2x2x3x4x5xf32>
+  %0 = nn.convolution %x, %k strides [2, 1] dilations [1, 2] : (tensor<2x2x2x9x9xf32>, tensor<2x3x2x3x3xf32>) -> tensor<2x2x3x4x5xf32>
+  return
+}
