@@ -35,3 +35,5 @@ if config.cuda_include_dir:
     config.substitutions.append(("%cuda-root", os.path.dirname(config.cuda_include_dir)))
 if config.sanitize:
     config.available_features.add("sanitize")
+    # LLVM's allocators poison their slabs in our code and unpoison them in libMLIR, which is not instrumented.
+    config.environment.setdefault("ASAN_OPTIONS", "allow_user_poisoning=0")

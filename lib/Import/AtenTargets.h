@@ -16,12 +16,18 @@ struct AtenTarget {
 // One table per family, in the file of that name.
 llvm::ArrayRef<AtenTarget> linearTargets();
 llvm::ArrayRef<AtenTarget> elementwiseTargets();
-llvm::ArrayRef<AtenTarget> shapeTargets();
-llvm::ArrayRef<AtenTarget> indexTargets();
 llvm::ArrayRef<AtenTarget> mathTargets();
+llvm::ArrayRef<AtenTarget> activationTargets();
+llvm::ArrayRef<AtenTarget> logicTargets();
 llvm::ArrayRef<AtenTarget> networkTargets();
+llvm::ArrayRef<AtenTarget> normalisationTargets();
+llvm::ArrayRef<AtenTarget> recurrentTargets();
 llvm::ArrayRef<AtenTarget> reductionTargets();
+llvm::ArrayRef<AtenTarget> lossTargets();
+llvm::ArrayRef<AtenTarget> shapeTargets();
 llvm::ArrayRef<AtenTarget> selectionTargets();
+llvm::ArrayRef<AtenTarget> indexTargets();
+llvm::ArrayRef<AtenTarget> advancedIndexTargets();
 
 } // namespace plumb
 

@@ -65,6 +65,7 @@ ArrayRef<AtenTarget> elementwiseTargets() {
       {"torch.ops.aten.sub.Tensor", importSub},
       {"torch.ops.aten.sub.Scalar", importSub},
       {"torch.ops.aten.rsub.Scalar", importRsub},
+      {"torch.ops.aten.rsub.Tensor", importRsub},
       {"torch.ops.aten.mul.Tensor", importMul},
       {"torch.ops.aten.mul.Scalar", importMul},
       {"torch.ops.aten.div.Tensor", importDiv},

@@ -12,17 +12,55 @@ using namespace mlir;
 
 namespace plumb {
 
+namespace {
+struct Family {
+  llvm::StringLiteral name;
+  ArrayRef<AtenTarget> targets;
+};
+} // namespace
+
+static ArrayRef<Family> families() {
+  static const Family all[] = {
+      {"products and attention", linearTargets()},
+      {"arithmetic", elementwiseTargets()},
+      {"functions of numbers", mathTargets()},
+      {"activations", activationTargets()},
+      {"comparisons, choices, conversions", logicTargets()},
+      {"convolution, pooling, pictures", networkTargets()},
+      {"normalisation", normalisationTargets()},
+      {"recurrent networks", recurrentTargets()},
+      {"sums, products, extremes, softmax, order", reductionTargets()},
+      {"losses", lossTargets()},
+      {"shapes", shapeTargets()},
+      {"parts and constants", selectionTargets()},
+      {"tables and ranges", indexTargets()},
+      {"reading and writing by index", advancedIndexTargets()},
+  };
+  return all;
+}
+
 static const AtenTarget *findTarget(StringRef name) {
   static const llvm::StringMap<const AtenTarget *> table = [] {
     llvm::StringMap<const AtenTarget *> result;
-    for (ArrayRef<AtenTarget> family :
-         {linearTargets(), elementwiseTargets(), mathTargets(), networkTargets(), reductionTargets(),
-          shapeTargets(), selectionTargets(), indexTargets()})
-      for (const AtenTarget &target : family)
+    for (const Family &family : families())
+      for (const AtenTarget &target : family.targets)
         result.try_emplace(target.name, &target);
     return result;
   }();
   return table.lookup(name);
+}
+
+std::vector<OperatorFamily> operatorFamilies() {
+  std::vector<OperatorFamily> result;
+  for (const Family &family : families()) {
+    OperatorFamily &entry = result.emplace_back();
+    entry.name = family.name.str();
+    for (const AtenTarget &target : family.targets)
+      if (StringRef name = target.name; name.consume_front("torch.ops.aten."))
+        entry.operators.push_back(name.str());
+    llvm::sort(entry.operators);
+  }
+  return result;
 }
 
 namespace {

@@ -1,4 +1,4 @@
-//===- ImportNetwork.cpp - Einsum, convolution, pooling, normalisation ------===//
+//===- ImportNetwork.cpp - Einsum, convolution, pooling ----------------------===//
 
 #include "AtenTargets.h"
 #include "ImportSupport.h"
@@ -11,13 +11,44 @@ namespace plumb {
 
 //===-- Products ----------------------------------------------------------===//
 
+/// The equation with letters in place of "...", which stands for the leading dims that have no letter. All
+/// operands must have equally many of them.
+static std::string namedEllipsis(NodeBuilder &node, std::string text) {
+  if (!StringRef(text).contains("..."))
+    return text;
+  std::string free;
+  for (char letter = 'a'; letter <= 'z'; ++letter)
+    if (!StringRef(text).contains(letter))
+      free += letter;
+  SmallVector<StringRef> parts;
+  StringRef(text).split("->").first.split(parts, ',');
+  SmallVector<Value> operands = node.tensors("tensors");
+  std::optional<int64_t> count;
+  for (auto [part, operand] : llvm::zip(parts, operands)) {
+    if (!part.contains("..."))
+      continue;
+    int64_t unnamed = rankOf(operand) - static_cast<int64_t>(part.size() - 3);
+    if (unnamed < 0 || unnamed > static_cast<int64_t>(free.size()) || (count && *count != unnamed))
+      node.refuse("\"...\" does not stand for the same dimensions everywhere");
+    count = unnamed;
+  }
+  std::string letters = free.substr(0, count.value_or(0)), result;
+  for (size_t at = 0; at < text.size(); ++at) {
+    bool isEllipsis = StringRef(text).substr(at).starts_with("...");
+    result += isEllipsis ? letters : std::string(1, text[at]);
+    at += isEllipsis ? 2 : 0;
+  }
+  if (!StringRef(text).contains("->"))
+    node.refuse("an equation with \"...\" needs its result named");
+  return result;
+}
+
 /// The letters of each operand and of the result. Without "->" the result has the letters that occur once,
 /// sorted.
 static std::pair<SmallVector<std::string>, std::string> readEquation(NodeBuilder &node) {
   std::string text = node.text("equation");
   llvm::erase(text, ' ');
-  if (StringRef(text).contains('.'))
-    node.refuse("an equation with \"...\" is not supported; name the dimensions");
+  text = namedEllipsis(node, text);
   auto [operands, result] = StringRef(text).split("->");
   SmallVector<StringRef> parts;
   operands.split(parts, ',');
@@ -61,39 +92,24 @@ static void importEinsum(NodeBuilder &node) {
   node.setResult(value);
 }
 
-template <bool IsOuter>
-static void importVectors(NodeBuilder &node) {
-  Value self = node.tensor("self"), other = node.tensor(IsOuter ? "vec2" : "tensor");
-  node.setResult(einsum(node, IsOuter ? "i,j->ij" : "i,i->", self, other));
-}
-
-static void importMv(NodeBuilder &node) {
-  node.setResult(einsum(node, "ij,j->i", node.tensor("self"), node.tensor("vec")));
-}
-
-/// beta · self + alpha · batch1 batch2.
-static void importBaddbmm(NodeBuilder &node) {
-  Value product = einsum(node, "bij,bjk->bik", node.tensor("batch1"), node.tensor("batch2"));
-  Value self = scaled(node, node.tensor("self"), node.number("beta", 1));
-  node.setResult(add(node, scaled(node, product, node.number("alpha", 1)), self));
-}
-
 //===-- Convolution and pooling -------------------------------------------===//
 
 namespace {
 /// The windows of a two-dimensional convolution or pooling.
 struct Windows {
-  SmallVector<int64_t> strides, dilations, padding;
+  SmallVector<int64_t> strides, dilations;
 };
 } // namespace
 
-static Value padImage(NodeBuilder &node, Value image, double number, ArrayRef<int64_t> padding) {
-  SmallVector<int64_t> sides(rankOf(image) - 2, 0);
-  llvm::append_range(sides, padding);
-  return padWith(node, image, number, sides, sides);
+static Value padImage(NodeBuilder &node, Value image, double number, ArrayRef<int64_t> before,
+                      ArrayRef<int64_t> after) {
+  SmallVector<int64_t> left(rankOf(image) - 2, 0), right = left;
+  llvm::append_range(left, before);
+  llvm::append_range(right, after);
+  return padWith(node, image, number, left, right);
 }
 
-/// The correlation of (n, c, y, x) with (f, c / groups, y, x).
+/// The correlation of (n, c, y, x), padded already, with (f, c / groups, y, x).
 static Value convolution(NodeBuilder &node, Value input, Value kernel, int64_t groups,
                          const Windows &windows) {
   ArrayRef<int64_t> image = shapeOf(input), taps = shapeOf(kernel);
@@ -102,187 +118,311 @@ static Value convolution(NodeBuilder &node, Value input, Value kernel, int64_t g
                 " channels cannot be cut into " + std::to_string(groups) + " groups");
   Value grouped = viewAs(node, input, {image[0], groups, image[1] / groups, image[2], image[3]});
   Value groupedKernel = viewAs(node, kernel, {groups, taps[0] / groups, taps[1], taps[2], taps[3]});
-  Value padded = padImage(node, grouped, 0, windows.padding);
   Value result = node.infer<nn::ConvolutionOp>(
-      {padded, groupedKernel},
+      {grouped, groupedKernel},
       {{"strides", node.attribute(windows.strides)}, {"dilations", node.attribute(windows.dilations)}})[0];
   ArrayRef<int64_t> shape = shapeOf(result);
   return viewAs(node, result, {shape[0], shape[1] * shape[2], shape[3], shape[4]});
 }
 
-static Value perChannel(NodeBuilder &node, Value value, int64_t spatialDims) {
-  SmallVector<int64_t> shape(spatialDims + 1, 1);
-  shape[0] = typeOf(value).getNumElements();
+/// A tensor with one spatial dim as one with two, of which the first has size 1.
+static Value asImage(NodeBuilder &node, Value value) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  if (shape.size() == 3)
+    shape.insert(shape.begin() + 2, 1);
   return viewAs(node, value, shape);
 }
 
-/// A convolution over `Dims` dimensions; over one, it is one over two of which the first has size 1.
+/// `value` for a spatial dim added in front, if there is only one.
+static void widen(SmallVector<int64_t> &perDim, int64_t value) {
+  if (perDim.size() == 1)
+    perDim.insert(perDim.begin(), value);
+}
+
+static Value fromImage(NodeBuilder &node, Value image, int64_t dims) {
+  SmallVector<int64_t> shape(shapeOf(image));
+  if (dims == 1)
+    shape.erase(shape.begin() + 2);
+  return viewAs(node, image, shape);
+}
+
+/// Zeros before and after each spatial dim: as many as are given, or as keep the size.
+static std::pair<SmallVector<int64_t>, SmallVector<int64_t>>
+readPadding(NodeBuilder &node, int64_t dims, ArrayRef<int64_t> taps, const Windows &windows) {
+  if (!node.isText("padding")) {
+    SmallVector<int64_t> sides = integersOr(node, "padding", dims, 0);
+    return {sides, sides};
+  }
+  std::string mode = node.text("padding");
+  SmallVector<int64_t> before(dims, 0), after(dims, 0);
+  if (mode != "same" && mode != "valid")
+    node.refuse("the padding \"" + mode + "\" is unknown");
+  for (int64_t dim = 0; mode == "same" && dim < dims; ++dim) {
+    int64_t total = windows.dilations[dim] * (taps[dim] - 1);
+    before[dim] = total / 2; // An odd zero stands behind.
+    after[dim] = total - total / 2;
+  }
+  return {before, after};
+}
+
 template <int Dims>
 static void importConvolution(NodeBuilder &node) {
   Value input = node.tensor("input"), kernel = node.tensor("weight"), bias = node.optionalTensor("bias");
   if (rankOf(input) != Dims + 2 || rankOf(kernel) != Dims + 2)
     node.refuse("a convolution needs tensors of rank " + std::to_string(Dims + 2));
-  Windows windows{integersOr(node, "stride", Dims, 1), integersOr(node, "dilation", Dims, 1),
-                  integersOr(node, "padding", Dims, 0)};
-  auto twoDims = [&](Value value) {
-    SmallVector<int64_t> shape(shapeOf(value));
-    if (Dims == 1)
-      shape.insert(shape.begin() + 2, 1);
-    return viewAs(node, value, shape);
-  };
-  if (Dims == 1) {
-    windows.strides.insert(windows.strides.begin(), 1);
-    windows.dilations.insert(windows.dilations.begin(), 1);
-    windows.padding.insert(windows.padding.begin(), 0);
-  }
-  Value result = convolution(node, twoDims(input), twoDims(kernel), node.integer("groups", 1), windows);
-  if (Dims == 1)
-    result = viewAs(node, result, {shapeOf(result)[0], shapeOf(result)[1], shapeOf(result)[3]});
+  Windows windows{integersOr(node, "stride", Dims, 1), integersOr(node, "dilation", Dims, 1)};
+  auto [before, after] = readPadding(node, Dims, shapeOf(kernel).drop_front(2), windows);
+  widen(windows.strides, 1);
+  widen(windows.dilations, 1);
+  widen(before, 0);
+  widen(after, 0);
+  Value image = padImage(node, asImage(node, input), 0, before, after);
+  Value result = fromImage(
+      node, convolution(node, image, asImage(node, kernel), node.integer("groups", 1), windows), Dims);
   node.setResult(bias ? add(node, result, perChannel(node, bias, Dims)) : result);
 }
 
-/// The windows of a pooling and their size.
-static std::pair<Windows, SmallVector<int64_t>> readPooling(NodeBuilder &node, bool hasDilation) {
-  if (rankOf(node.tensor("self")) != 4)
-    node.refuse("pooling needs a tensor of rank 4");
+/// The transpose of a convolution: the correlation of the input, spread by its stride, with the mirrored
+/// kernel.
+template <int Dims>
+static void importTransposedConvolution(NodeBuilder &node) {
+  Value input = asImage(node, node.tensor("input")), kernel = asImage(node, node.tensor("weight"));
+  Value bias = node.optionalTensor("bias");
+  if (rankOf(input) != 4 || rankOf(kernel) != 4)
+    node.refuse("a convolution needs tensors of rank " + std::to_string(Dims + 2));
+  SmallVector<int64_t> strides = integersOr(node, "stride", Dims, 1),
+                       padding = integersOr(node, "padding", Dims, 0),
+                       more = integersOr(node, "output_padding", Dims, 0),
+                       dilations = integersOr(node, "dilation", Dims, 1);
+  int64_t groups = node.integer("groups", 1);
+  widen(strides, 1);
+  widen(padding, 0);
+  widen(more, 0);
+  widen(dilations, 1);
+  ArrayRef<int64_t> image = shapeOf(input), taps = shapeOf(kernel);
+  if (groups < 1 || image[1] % groups || taps[0] != image[1])
+    node.refuse("the channels cannot be cut into " + std::to_string(groups) + " groups");
+  SmallVector<int64_t> shape(image), offsets(4, 0), apart(4, 1);
+  for (int64_t i : {0, 1}) {
+    int64_t reach = dilations[i] * (taps[2 + i] - 1) - padding[i];
+    if (strides[i] < 1 || dilations[i] < 1 || image[2 + i] < 1 || reach < 0)
+      node.refuse("a padding of more than the kernel is not supported");
+    shape[2 + i] = reach + (image[2 + i] - 1) * strides[i] + 1 + reach + more[i];
+    offsets[2 + i] = reach;
+    apart[2 + i] = strides[i];
+  }
+  Value spread = node.create<nn::PadOp>(RankedTensorType::get(shape, elementOf(input)), input,
+                                        {{"value", node.attribute(0.0)},
+                                         {"offsets", node.attribute(offsets)},
+                                         {"strides", node.attribute(apart)}})[0];
+  // (groups · c, f, y, x) becomes (groups · f, c, y, x), mirrored.
+  Value split = viewAs(node, kernel, {groups, taps[0] / groups, taps[1], taps[2], taps[3]});
+  Value swapped =
+      viewAs(node, swapDims(node, split, 1, 2), {groups * taps[1], taps[0] / groups, taps[2], taps[3]});
+  Value mirrored = node.infer<nn::ReverseOp>(swapped, {{"dims", node.attribute(ArrayRef<int64_t>{2, 3})}})[0];
+  Value result = fromImage(node, convolution(node, spread, mirrored, groups, {{1, 1}, dilations}), Dims);
+  node.setResult(bias ? add(node, result, perChannel(node, bias, Dims)) : result);
+}
+
+//===-- Pooling -----------------------------------------------------------===//
+
+namespace {
+/// A pooling over one spatial dim or two, of an image with two.
+struct Pooling {
+  Value image;
+  Windows windows;
+  SmallVector<int64_t> size, padding;
+  int64_t dims; ///< Spatial dims of the operator.
+};
+} // namespace
+
+static Pooling readPooling(NodeBuilder &node, int64_t dims, bool hasDilation) {
+  Value self = node.tensor("self");
+  if (rankOf(self) != dims + 2)
+    node.refuse("pooling needs a tensor of rank " + std::to_string(dims + 2));
   if (node.boolean("ceil_mode", false))
     node.refuse("ceil_mode is not supported");
-  SmallVector<int64_t> size = integersOr(node, "kernel_size", 2, 1), strides = size;
+  SmallVector<int64_t> size = integersOr(node, "kernel_size", dims, 1), strides = size;
   if (node.hasValue("stride") && !node.integers("stride").empty())
-    strides = integersOr(node, "stride", 2, 1);
+    strides = integersOr(node, "stride", dims, 1);
   SmallVector<int64_t> dilations =
-      hasDilation ? integersOr(node, "dilation", 2, 1) : SmallVector<int64_t>{1, 1};
-  return {{strides, dilations, integersOr(node, "padding", 2, 0)}, size};
+      hasDilation ? integersOr(node, "dilation", dims, 1) : SmallVector<int64_t>(dims, 1);
+  Pooling pooling{
+      asImage(node, self), {strides, dilations}, size, integersOr(node, "padding", dims, 0), dims};
+  for (SmallVector<int64_t> *perDim : {&pooling.windows.strides, &pooling.windows.dilations, &pooling.size})
+    widen(*perDim, 1);
+  widen(pooling.padding, 0);
+  for (int64_t i : {0, 1})
+    if (pooling.size[i] < 1 || pooling.windows.strides[i] < 1 || pooling.windows.dilations[i] < 1)
+      node.refuse("windows and strides must be positive");
+  return pooling;
 }
 
 /// A mean is a convolution of each channel with a constant.
+template <int Dims>
 static void importAvgPool(NodeBuilder &node) {
-  Value self = node.tensor("self");
-  auto [windows, size] = readPooling(node, false);
+  Pooling pooling = readPooling(node, Dims, false);
   bool countsPadding = node.boolean("count_include_pad", true);
-  if (!countsPadding && llvm::any_of(windows.padding, [](int64_t sides) { return sides != 0; }))
+  if (!countsPadding && llvm::any_of(pooling.padding, [](int64_t sides) { return sides != 0; }))
     node.refuse("padding that is not counted is not supported");
-  double divisor = node.optionalNumber("divisor_override").value_or(static_cast<double>(size[0] * size[1]));
-  ArrayRef<int64_t> shape = shapeOf(self);
-  auto taps = RankedTensorType::get({1, 1, size[0], size[1]}, elementOf(self));
-  Value images = viewAs(node, self, {shape[0] * shape[1], 1, shape[2], shape[3]});
-  Value sums = convolution(node, images, filled(node, taps, 1 / divisor), 1, windows);
-  node.setResult(viewAs(node, sums, {shape[0], shape[1], shapeOf(sums)[2], shapeOf(sums)[3]}));
+  double divisor = static_cast<double>(pooling.size[0] * pooling.size[1]);
+  if (Dims == 2)
+    divisor = node.optionalNumber("divisor_override").value_or(divisor);
+  if (divisor == 0)
+    node.refuse("the argument \"divisor_override\" must not be 0");
+  ArrayRef<int64_t> shape = shapeOf(pooling.image);
+  auto taps = RankedTensorType::get({1, 1, pooling.size[0], pooling.size[1]}, elementOf(pooling.image));
+  Value images = viewAs(node, pooling.image, {shape[0] * shape[1], 1, shape[2], shape[3]});
+  images = padImage(node, images, 0, pooling.padding, pooling.padding);
+  Value sums = convolution(node, images, filled(node, taps, 1 / divisor), 1, pooling.windows);
+  sums = viewAs(node, sums, {shape[0], shape[1], shapeOf(sums)[2], shapeOf(sums)[3]});
+  node.setResult(fromImage(node, sums, Dims));
 }
 
-/// The greatest of one slice for each place in the window. Of equal ones the first gets the gradient.
-static void importMaxPool(NodeBuilder &node) {
-  auto [windows, size] = readPooling(node, true);
-  Value image =
-      padImage(node, node.tensor("self"), -std::numeric_limits<double>::infinity(), windows.padding);
+/// Visits each place in the window: the elements of all windows that stand there.
+static void forEachTap(NodeBuilder &node, const Pooling &pooling, Value image,
+                       llvm::function_ref<void(Value)> visit) {
   auto count = [&](int i) {
-    int64_t room = shapeOf(image)[2 + i] - (size[i] - 1) * windows.dilations[i] - 1;
+    int64_t room = shapeOf(image)[2 + i] - (pooling.size[i] - 1) * pooling.windows.dilations[i] - 1;
     if (room < 0)
       node.refuse("the window is larger than the image");
-    return room / windows.strides[i] + 1;
+    return room / pooling.windows.strides[i] + 1;
   };
   int64_t rows = count(0), columns = count(1);
-  Value greatest;
-  for (int64_t i = 0; i < size[0]; ++i)
-    for (int64_t j = 0; j < size[1]; ++j) {
-      Value row = sliceOf(node, image, 2, i * windows.dilations[0], rows, windows.strides[0]);
-      Value part = sliceOf(node, row, 3, j * windows.dilations[1], columns, windows.strides[1]);
-      greatest = greatest ? where(node, node.infer<nn::LessOp>({greatest, part})[0], part, greatest) : part;
+  for (int64_t i = 0; i < pooling.size[0]; ++i)
+    for (int64_t j = 0; j < pooling.size[1]; ++j) {
+      Value row = sliceOf(node, image, 2, i * pooling.windows.dilations[0], rows, pooling.windows.strides[0]);
+      visit(sliceOf(node, row, 3, j * pooling.windows.dilations[1], columns, pooling.windows.strides[1]));
     }
-  node.setResult(greatest);
 }
 
-/// Means of equal blocks.
-static void importAdaptiveAvgPool(NodeBuilder &node) {
+/// Of equal elements the first gets the gradient.
+template <int Dims>
+static void importMaxPool(NodeBuilder &node) {
+  Pooling pooling = readPooling(node, Dims, true);
+  Value image = padImage(node, pooling.image, -std::numeric_limits<double>::infinity(), pooling.padding,
+                         pooling.padding);
+  Value greatest;
+  forEachTap(node, pooling, image, [&](Value part) {
+    greatest = greatest ? where(node, less(node, greatest, part), part, greatest) : part;
+  });
+  node.setResult(fromImage(node, greatest, Dims));
+}
+
+/// The windows of an image as columns: (n, c · taps, windows).
+static void importIm2col(NodeBuilder &node) {
+  Pooling pooling = readPooling(node, 2, true);
+  Value image = padImage(node, pooling.image, 0, pooling.padding, pooling.padding);
+  SmallVector<Value> taps;
+  ArrayRef<int64_t> shape = shapeOf(pooling.image);
+  forEachTap(node, pooling, image, [&](Value part) {
+    taps.push_back(viewAs(node, part, {shape[0], shape[1], 1, shapeOf(part)[2] * shapeOf(part)[3]}));
+  });
+  Value all = node.infer<nn::CatOp>(taps, {{"dim", node.attribute(int64_t(2))}})[0];
+  node.setResult(viewAs(node, all, {shape[0], shape[1] * shapeOf(all)[2], shapeOf(all)[3]}));
+}
+
+/// Means, or greatest elements, of equal blocks.
+template <int Dims, bool IsMax>
+static void importAdaptivePool(NodeBuilder &node) {
   Value self = node.tensor("self");
-  SmallVector<int64_t> output = integersOr(node, "output_size", 2, 1);
-  int64_t rank = rankOf(self);
-  SmallVector<int64_t> blocks(shapeOf(self).drop_back(2));
-  for (int64_t i : {0, 1}) {
-    int64_t size = shapeOf(self)[rank - 2 + i];
+  SmallVector<int64_t> output = integersOr(node, "output_size", Dims, 1), inner;
+  if (rankOf(self) < Dims + 1)
+    node.refuse("pooling needs a tensor of rank " + std::to_string(Dims + 2));
+  SmallVector<int64_t> blocks(shapeOf(self).drop_back(Dims));
+  for (int64_t i = 0; i < Dims; ++i) {
+    int64_t size = shapeOf(self)[rankOf(self) - Dims + i];
     if (output[i] < 1 || size % output[i])
       node.refuse("an image of size " + std::to_string(size) + " cannot be cut into " +
                   std::to_string(output[i]) + " equal blocks");
     blocks.append({output[i], size / output[i]});
+    inner.push_back(static_cast<int64_t>(blocks.size()) - 1);
   }
-  node.setResult(meanOver(node, viewAs(node, self, blocks), {rank - 1, rank + 1}, false));
+  Value cut = viewAs(node, self, blocks);
+  node.setResult(IsMax ? Value(node.infer<nn::MaxOp>(cut, {{"dims", node.attribute(inner)}})[0])
+                       : meanOver(node, cut, inner, false));
 }
 
-//===-- Normalisation -----------------------------------------------------===//
+//===-- Resampling --------------------------------------------------------===//
 
-static Value normalized(NodeBuilder &node, Value input, int64_t count, double eps, bool uncentered) {
-  return node.infer<nn::NormalizeOp>(input, {{"count", node.attribute(count)},
-                                             {"eps", node.attribute(eps)},
-                                             {"uncentered", node.flag(uncentered)}})[0];
+/// Each pixel repeated a whole number of times along each spatial dim.
+static void importUpsampleNearest(NodeBuilder &node) {
+  Value value = node.tensor("input");
+  for (StringRef name : {"output_size", "scale_factors"})
+    node.ignore(name); // The recorded result has the shape.
+  ArrayRef<int64_t> shape = node.resultType().getShape();
+  if (static_cast<int64_t>(shape.size()) != rankOf(value))
+    node.refuse("the recorded result has another rank");
+  for (int64_t dim = 2; dim < rankOf(value); ++dim) {
+    int64_t size = shapeOf(value)[dim];
+    if (size < 1 || shape[dim] % size)
+      node.refuse("a size of " + std::to_string(size) + " can only be scaled by a whole number, not to " +
+                  std::to_string(shape[dim]));
+    value = repeatInterleaved(node, value, dim, shape[dim] / size);
+  }
+  node.setResult(value);
 }
 
-static double smallestStep(NodeBuilder &node, Type element) {
-  if (element.isF64())
-    return std::numeric_limits<double>::epsilon();
-  if (element.isF32())
-    return std::numeric_limits<float>::epsilon();
-  return element.isF16() ? 1.0 / 1024 : 1.0 / 128;
+/// Channels as blocks of pixels, or blocks of pixels as channels.
+template <bool ToPixels>
+static void importPixelShuffle(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  int64_t factor = node.integer(ToPixels ? "upscale_factor" : "downscale_factor"), rank = rankOf(self);
+  if (rank < 3 || factor < 1)
+    node.refuse("an image of at least one channel and a positive factor are needed");
+  SmallVector<int64_t> shape(shapeOf(self)), apart(shapeOf(self).drop_back(3)), order;
+  int64_t batch = rank - 3, channels = shape[batch], rows = shape[batch + 1], columns = shape[batch + 2];
+  if (ToPixels ? channels % (factor * factor) != 0 : rows % factor || columns % factor)
+    node.refuse("the image cannot be cut into blocks of " + std::to_string(factor));
+  for (int64_t dim = 0; dim < batch; ++dim)
+    order.push_back(dim);
+  auto append = [&](ArrayRef<int64_t> sizes, ArrayRef<int64_t> dims) {
+    llvm::append_range(apart, sizes);
+    for (int64_t dim : dims)
+      order.push_back(batch + dim);
+  };
+  if (ToPixels)
+    append({channels / (factor * factor), factor, factor, rows, columns}, {0, 3, 1, 4, 2});
+  else
+    append({channels, rows / factor, factor, columns / factor, factor}, {0, 2, 4, 1, 3});
+  Value moved = permuted(node, viewAs(node, self, apart), order);
+  node.setResult(viewAs(node, moved, node.resultType().getShape()));
 }
 
-static void importRmsNorm(NodeBuilder &node) {
-  Value input = node.tensor("input"), weight = node.optionalTensor("weight");
-  SmallVector<int64_t> shape = node.integers("normalized_shape");
-  if (shape.empty() || shapeOf(input).size() < shape.size() ||
-      shapeOf(input).take_back(shape.size()) != ArrayRef<int64_t>(shape))
-    node.refuse("\"normalized_shape\" is not the shape of the input's last dimensions");
-  double eps = node.optionalNumber("eps").value_or(smallestStep(node, elementOf(input)));
-  Value result = normalized(node, input, static_cast<int64_t>(shape.size()), eps, true);
-  node.setResult(weight ? multiply(node, result, weight) : result);
-}
-
-/// Scales and shifts channels, dim 1.
-static Value affine(NodeBuilder &node, Value value, Value weight, Value bias) {
-  if (weight)
-    value = multiply(node, value, perChannel(node, weight, rankOf(value) - 2));
-  return bias ? add(node, value, perChannel(node, bias, rankOf(value) - 2)) : value;
-}
-
-static void importGroupNorm(NodeBuilder &node) {
-  Value input = node.tensor("input");
-  node.ignore("cudnn_enabled");
-  int64_t groups = node.integer("num_groups"), batch = rankOf(input) < 2 ? 0 : shapeOf(input)[0];
-  if (batch < 1 || groups < 1 || shapeOf(input)[1] % groups)
+static void importChannelShuffle(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  int64_t groups = node.integer("groups");
+  if (rankOf(self) < 3 || groups < 1 || shapeOf(self)[1] % groups)
     node.refuse("the channels cannot be cut into " + std::to_string(groups) + " groups");
-  Value rows = viewAs(node, input, {batch, groups, typeOf(input).getNumElements() / (batch * groups)});
-  Value result = viewAs(node, normalized(node, rows, 1, node.number("eps", 1e-5), false), shapeOf(input));
-  node.setResult(affine(node, result, node.optionalTensor("weight"), node.optionalTensor("bias")));
-}
-
-/// With running statistics: (x − mean) / sqrt(variance + eps), scaled and shifted.
-static void importBatchNorm(NodeBuilder &node) {
-  Value input = node.tensor("input"), mean = node.optionalTensor("running_mean"),
-        variance = node.optionalTensor("running_var");
-  node.ignore("momentum");
-  node.ignore("cudnn_enabled");
-  if (node.boolean("training") || !mean || !variance || rankOf(input) < 2)
-    node.refuse("batch normalisation is supported with running statistics only; export after model.eval()");
-  int64_t spatialDims = rankOf(input) - 2;
-  Value wide = add(node, variance, numberAs(node, elementOf(variance), node.number("eps")));
-  Value distance = subtract(node, input, perChannel(node, mean, spatialDims));
-  Value result = multiply(node, distance, perChannel(node, power(node, wide, -0.5), spatialDims));
-  node.setResult(affine(node, result, node.optionalTensor("weight"), node.optionalTensor("bias")));
+  SmallVector<int64_t> apart(shapeOf(self));
+  apart[1] /= groups;
+  apart.insert(apart.begin() + 1, groups);
+  node.setResult(viewAs(node, swapDims(node, viewAs(node, self, apart), 1, 2), shapeOf(self)));
 }
 
 ArrayRef<AtenTarget> networkTargets() {
   static constexpr AtenTarget targets[] = {
       {"torch.ops.aten.einsum.default", importEinsum},
-      {"torch.ops.aten.outer.default", importVectors<true>},
-      {"torch.ops.aten.dot.default", importVectors<false>},
-      {"torch.ops.aten.mv.default", importMv},
-      {"torch.ops.aten.baddbmm.default", importBaddbmm},
       {"torch.ops.aten.conv1d.default", importConvolution<1>},
+      {"torch.ops.aten.conv1d.padding", importConvolution<1>},
       {"torch.ops.aten.conv2d.default", importConvolution<2>},
-      {"torch.ops.aten.avg_pool2d.default", importAvgPool},
-      {"torch.ops.aten.max_pool2d.default", importMaxPool},
-      {"torch.ops.aten.adaptive_avg_pool2d.default", importAdaptiveAvgPool},
-      {"torch.ops.aten.rms_norm.default", importRmsNorm},
-      {"torch.ops.aten.group_norm.default", importGroupNorm},
-      {"torch.ops.aten.batch_norm.default", importBatchNorm},
+      {"torch.ops.aten.conv2d.padding", importConvolution<2>},
+      {"torch.ops.aten.conv_transpose1d.default", importTransposedConvolution<1>},
+      {"torch.ops.aten.conv_transpose2d.input", importTransposedConvolution<2>},
+      {"torch.ops.aten.avg_pool1d.default", importAvgPool<1>},
+      {"torch.ops.aten.avg_pool2d.default", importAvgPool<2>},
+      {"torch.ops.aten.max_pool1d.default", importMaxPool<1>},
+      {"torch.ops.aten.max_pool2d.default", importMaxPool<2>},
+      {"torch.ops.aten.adaptive_avg_pool1d.default", importAdaptivePool<1, false>},
+      {"torch.ops.aten.adaptive_avg_pool2d.default", importAdaptivePool<2, false>},
+      {"torch.ops.aten.adaptive_max_pool1d.default", importAdaptivePool<1, true>},
+      {"torch.ops.aten.adaptive_max_pool2d.default", importAdaptivePool<2, true>},
+      {"torch.ops.aten.im2col.default", importIm2col},
+      {"torch.ops.aten.upsample_nearest1d.vec", importUpsampleNearest},
+      {"torch.ops.aten.upsample_nearest2d.vec", importUpsampleNearest},
+      {"torch.ops.aten.pixel_shuffle.default", importPixelShuffle<true>},
+      {"torch.ops.aten.pixel_unshuffle.default", importPixelShuffle<false>},
+      {"torch.ops.aten.channel_shuffle.default", importChannelShuffle},
   };
   return targets;
 }

@@ -1,11 +1,17 @@
-//===- ImportReduction.cpp - Sums, extremes, softmax, losses ----------------===//
+//===- ImportReduction.cpp - Sums, products, extremes, softmax -------------===//
 
 #include "AtenTargets.h"
 #include "ImportSupport.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace plumb {
+
+static Value greatest(NodeBuilder &node, Value value, ArrayRef<int64_t> dims, bool keepdim) {
+  return node.infer<nn::MaxOp>(value, {{"dims", node.attribute(dims)}, {"keepdim", node.flag(keepdim)}})[0];
+}
 
 //===-- Sums --------------------------------------------------------------===//
 
@@ -29,6 +35,61 @@ static void importCumsum(NodeBuilder &node) {
   if (rankOf(self) == 0)
     return node.setResult(self);
   node.setResult(node.infer<nn::CumsumOp>(self, {{"dim", node.attribute(node.dim("dim", rankOf(self)))}})[0]);
+}
+
+/// The elements moved up by `distance` along a dim, `number` below them.
+static Value shifted(NodeBuilder &node, Value value, int64_t dim, int64_t distance, double number) {
+  SmallVector<int64_t> before(rankOf(value), 0), after(rankOf(value), 0);
+  before[dim] = distance;
+  Value kept = sliceOf(node, value, dim, 0, shapeOf(value)[dim] - distance);
+  return padWith(node, kept, number, before, after);
+}
+
+/// Products of all elements up to each one, in a logarithmic number of steps.
+static void importCumprod(NodeBuilder &node) {
+  node.ignore("dtype");
+  Value value = promoted(node, "self");
+  if (rankOf(value) == 0)
+    return node.setResult(value);
+  int64_t dim = node.dim("dim", rankOf(value));
+  for (int64_t distance = 1; distance < shapeOf(value)[dim]; distance *= 2)
+    value = multiply(node, value, shifted(node, value, dim, distance, 1));
+  node.setResult(value);
+}
+
+/// Halves are multiplied until one element is left, which is right where elements are 0, too.
+static Value product(NodeBuilder &node, Value value, int64_t dim) {
+  if (shapeOf(value)[dim] == 0)
+    node.refuse("the product of no elements is not supported");
+  while (int64_t half = shapeOf(value)[dim] / 2) {
+    Value both = multiply(node, sliceOf(node, value, dim, 0, half), sliceOf(node, value, dim, half, half));
+    if (shapeOf(value)[dim] % 2) {
+      Value odd = sliceOf(node, value, dim, 2 * half, 1);
+      both = node.infer<nn::CatOp>({both, odd}, {{"dim", node.attribute(dim)}})[0];
+    }
+    value = both;
+  }
+  return value;
+}
+
+static void importProd(NodeBuilder &node) {
+  node.ignore("dtype");
+  node.ignore("keepdim"); // The recorded shape says it.
+  Value self = promoted(node, "self");
+  bool all = !node.hasValue("dim") || rankOf(self) == 0;
+  Value value = all ? product(node, viewAs(node, self, typeOf(self).getNumElements()), 0)
+                    : product(node, self, node.dim("dim", rankOf(self)));
+  node.setResult(viewAs(node, value, node.resultType().getShape()));
+}
+
+/// The number of elements that are not 0.
+static void importCountNonzero(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  Value flags = convertTo(node, self, node.builder().getI1Type());
+  SmallVector<int64_t> dims = node.hasValue("dim") && !node.isList("dim")
+                                  ? SmallVector<int64_t>{node.dim("dim", rankOf(self))}
+                                  : dimsOf(node, "dim", rankOf(self));
+  node.setResult(sumOver(node, convertTo(node, flags, node.builder().getI64Type()), dims, false));
 }
 
 /// The sum of squared distances from the mean divided by the count less `correction`.
@@ -64,31 +125,39 @@ static void importStd(NodeBuilder &node) {
       power(node, variance(node, self, dims, correctionOf(node), node.boolean("keepdim", false)), 0.5));
 }
 
+template <bool Root>
 static void importVarMean(NodeBuilder &node) {
   Value self = node.tensor("self");
   SmallVector<int64_t> dims = dimsOf(node, "dim", rankOf(self));
   bool keepdim = node.boolean("keepdim", false);
-  node.setResults(
-      {variance(node, self, dims, correctionOf(node), keepdim), meanOver(node, self, dims, keepdim)});
+  Value spread = variance(node, self, dims, correctionOf(node), keepdim);
+  node.setResults({Root ? power(node, spread, 0.5) : spread, meanOver(node, self, dims, keepdim)});
 }
 
-/// The Euclidean norm.
-static void importVectorNorm(NodeBuilder &node) {
+/// The p-norm: the sum of |x|^p to the power 1/p; the greatest |x| for an infinite p.
+static void setNorm(NodeBuilder &node, double order) {
   node.ignore("dtype");
   Value self = promoted(node, "self");
-  double order = node.hasValue("ord") ? node.number("ord") : 2;
-  if (order != 2)
-    node.refuse("a norm is supported of order 2 only");
   SmallVector<int64_t> dims = dimsOf(node, "dim", rankOf(self));
-  Value total = sumOver(node, multiply(node, self, self), dims, node.boolean("keepdim", false));
-  node.setResult(power(node, total, 0.5));
+  bool keepdim = node.boolean("keepdim", false);
+  auto magnitude = [&] { return node.infer<nn::MaximumOp>({self, scaled(node, self, -1)})[0]; };
+  if (order == 2)
+    return node.setResult(power(node, sumOver(node, multiply(node, self, self), dims, keepdim), 0.5));
+  if (order == 1)
+    return node.setResult(sumOver(node, magnitude(), dims, keepdim));
+  if (std::isinf(order))
+    return node.setResult(scaled(node,
+                                 greatest(node, scaled(node, magnitude(), order < 0 ? -1 : 1), dims, keepdim),
+                                 order < 0 ? -1 : 1));
+  if (!(order > 1))
+    node.refuse("a norm is supported of order 1 and more, and of infinite order");
+  node.setResult(power(node, sumOver(node, power(node, magnitude(), order), dims, keepdim), 1 / order));
 }
+
+static void importVectorNorm(NodeBuilder &node) { setNorm(node, node.optionalNumber("ord").value_or(2)); }
+static void importNorm(NodeBuilder &node) { setNorm(node, node.optionalNumber("p").value_or(2)); }
 
 //===-- Extremes ----------------------------------------------------------===//
-
-static Value greatest(NodeBuilder &node, Value value, ArrayRef<int64_t> dims, bool keepdim) {
-  return node.infer<nn::MaxOp>(value, {{"dims", node.attribute(dims)}, {"keepdim", node.flag(keepdim)}})[0];
-}
 
 /// The least is the greatest with the sign changed.
 template <int Sign>
@@ -150,6 +219,33 @@ static void importArgExtreme(NodeBuilder &node) {
   node.setResult(viewAs(node, index, node.resultType().getShape()));
 }
 
+/// All elements along a dim, in order, and where each was.
+template <bool Values, bool Indices>
+static void importSort(NodeBuilder &node) {
+  node.ignore("stable"); // The order is always stable.
+  Value self = node.tensor("self");
+  double sign = node.boolean("descending", false) ? 1 : -1;
+  int64_t dim = node.dim("dim", rankOf(self), -1);
+  Ranked ranked = topk(node, scaled(node, self, sign), dim, shapeOf(self)[dim]);
+  SmallVector<Value> results;
+  if (Values)
+    results.push_back(scaled(node, ranked.values, sign));
+  if (Indices)
+    results.push_back(ranked.indices);
+  node.setResults(results);
+}
+
+/// The least and the greatest.
+static void importAminmax(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  bool keepdim = node.boolean("keepdim", false);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(self)));
+  if (node.hasValue("dim"))
+    dims = {node.dim("dim", rankOf(self))};
+  Value least = scaled(node, greatest(node, scaled(node, self, -1), dims, keepdim), -1);
+  node.setResults({least, greatest(node, self, dims, keepdim)});
+}
+
 /// Whether any element is true: the greatest of them as a number. All are true if none is false.
 template <bool All>
 static void importAny(NodeBuilder &node) {
@@ -190,46 +286,6 @@ static void importLogSumExp(NodeBuilder &node) {
   node.setResult(viewAs(node, result, node.resultType().getShape()));
 }
 
-//===-- Losses ------------------------------------------------------------===//
-
-static void importMseLoss(NodeBuilder &node) {
-  Value distance = subtract(node, promoted(node, "self"), promoted(node, "target"));
-  setReducedLoss(node, multiply(node, distance, distance));
-}
-
-static void importL1Loss(NodeBuilder &node) {
-  Value distance = subtract(node, promoted(node, "self"), promoted(node, "target"));
-  setReducedLoss(node, node.infer<nn::MaximumOp>({distance, scaled(node, distance, -1)})[0]);
-}
-
-/// max(x, 0) − x·t + log(1 + exp(−|x|)) = softplus(x) − x·t.
-static void importBceWithLogits(NodeBuilder &node) {
-  if (node.optionalTensor("weight") || node.optionalTensor("pos_weight"))
-    node.refuse("weights are not supported");
-  Value self = promoted(node, "self"), target = promoted(node, "target");
-  setReducedLoss(node, subtract(node, node.infer<nn::SoftplusOp>(self)[0], multiply(node, self, target)));
-}
-
-/// Minus the log-probability of the target of each row; 0 and not counted where it is ignored.
-static void importNllLoss(NodeBuilder &node) {
-  Value self = node.tensor("self"), target = node.tensor("target");
-  if (node.optionalTensor("weight"))
-    node.refuse("class weights are not supported");
-  if (rankOf(self) != 2)
-    node.refuse("log-probabilities of rank " + std::to_string(rankOf(self)) +
-                " are not supported; flatten them to (rows, classes)");
-  int64_t rows = shapeOf(self)[0], reduction = node.integer("reduction", 1);
-  Value picked = node.infer<nn::GatherOp>({self, viewAs(node, target, {rows, 1})},
-                                          {{"dim", node.attribute(int64_t(1))}})[0];
-  auto perRow = RankedTensorType::get({rows}, elementOf(self));
-  Value isValid = node.create<nn::IsValidOp>(
-      perRow, target, {{"ignore_index", node.attribute(node.integer("ignore_index", -100))}})[0];
-  Value losses = scaled(node, multiply(node, viewAs(node, picked, {rows}), isValid), -1);
-  if (reduction != 1)
-    return setReducedLoss(node, losses);
-  node.setResult(divide(node, sumOver(node, losses, {0}, false), sumOver(node, isValid, {0}, false)));
-}
-
 ArrayRef<AtenTarget> reductionTargets() {
   static constexpr AtenTarget targets[] = {
       {"torch.ops.aten.sum.default", importSum},
@@ -243,7 +299,24 @@ ArrayRef<AtenTarget> reductionTargets() {
       {"torch.ops.aten.std.default", importStd},
       {"torch.ops.aten.std.dim", importStd},
       {"torch.ops.aten.std.correction", importStd},
-      {"torch.ops.aten.var_mean.correction", importVarMean},
+      {"torch.ops.aten.var_mean.default", importVarMean<false>},
+      {"torch.ops.aten.var_mean.dim", importVarMean<false>},
+      {"torch.ops.aten.var_mean.correction", importVarMean<false>},
+      {"torch.ops.aten.std_mean.default", importVarMean<true>},
+      {"torch.ops.aten.std_mean.dim", importVarMean<true>},
+      {"torch.ops.aten.std_mean.correction", importVarMean<true>},
+      {"torch.ops.aten.prod.default", importProd},
+      {"torch.ops.aten.prod.dim_int", importProd},
+      {"torch.ops.aten.cumprod.default", importCumprod},
+      {"torch.ops.aten.count_nonzero.default", importCountNonzero},
+      {"torch.ops.aten.count_nonzero.dim_IntList", importCountNonzero},
+      {"torch.ops.aten.norm.Scalar", importNorm},
+      {"torch.ops.aten.norm.ScalarOpt_dim", importNorm},
+      {"torch.ops.aten.sort.default", importSort<true, true>},
+      {"torch.ops.aten.sort.stable", importSort<true, true>},
+      {"torch.ops.aten.argsort.default", importSort<false, true>},
+      {"torch.ops.aten.argsort.stable", importSort<false, true>},
+      {"torch.ops.aten.aminmax.default", importAminmax},
       {"torch.ops.aten.linalg_vector_norm.default", importVectorNorm},
       {"torch.ops.aten.amax.default", importExtremes<1>},
       {"torch.ops.aten.amin.default", importExtremes<-1>},
@@ -263,11 +336,6 @@ ArrayRef<AtenTarget> reductionTargets() {
       {"torch.ops.aten.log_softmax.int", importAlong<nn::LogSoftmaxOp>},
       {"torch.ops.aten._log_softmax.default", importAlong<nn::LogSoftmaxOp>},
       {"torch.ops.aten.logsumexp.default", importLogSumExp},
-      {"torch.ops.aten.mse_loss.default", importMseLoss},
-      {"torch.ops.aten.l1_loss.default", importL1Loss},
-      {"torch.ops.aten.binary_cross_entropy_with_logits.default", importBceWithLogits},
-      {"torch.ops.aten.nll_loss.default", importNllLoss},
-      {"torch.ops.aten.nll_loss_nd.default", importNllLoss},
   };
   return targets;
 }

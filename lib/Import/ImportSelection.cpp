@@ -73,11 +73,36 @@ static void importStack(NodeBuilder &node) {
   node.setResult(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
 }
 
+/// A dim with `left` and `right` elements more, taken from inside: mirrored without the border (reflect), the
+/// border repeated (replicate), or from the other end (circular).
+static Value extended(NodeBuilder &node, Value value, int64_t dim, int64_t left, int64_t right,
+                      StringRef mode) {
+  int64_t size = shapeOf(value)[dim];
+  bool mirrors = mode == "reflect", repeats = mode == "replicate";
+  if (left < 0 || right < 0 || size < 1 || (!repeats && std::max(left, right) > size - (mirrors ? 1 : 0)))
+    node.refuse("dimension " + std::to_string(dim) + " of size " + std::to_string(size) +
+                " cannot be padded by " + std::to_string(left) + " and " + std::to_string(right));
+  auto border = [&](int64_t start, int64_t count) {
+    Value part = sliceOf(node, value, dim, start, repeats ? 1 : count);
+    if (mirrors)
+      return Value(node.infer<nn::ReverseOp>(part, {{"dims", node.attribute(ArrayRef<int64_t>{dim})}})[0]);
+    SmallVector<int64_t> shape(shapeOf(part));
+    shape[dim] = count;
+    return broadcastTo(node, part, shape);
+  };
+  SmallVector<Value> parts;
+  if (left > 0)
+    parts.push_back(border(mirrors ? 1 : repeats ? 0 : size - left, left));
+  parts.push_back(value);
+  if (right > 0)
+    parts.push_back(border(mirrors ? size - 1 - right : repeats ? size - 1 : 0, right));
+  return parts.size() == 1 ? value : Value(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
+}
+
 /// The sizes of the last dimension come first, each before and after.
 static void importPad(NodeBuilder &node) {
   Value self = node.tensor("self");
-  if (node.text("mode", "constant") != "constant")
-    node.refuse("padding is supported with a constant only");
+  std::string mode = node.text("mode", "constant");
   SmallVector<int64_t> pad = node.integers("pad"), before(rankOf(self), 0), after(rankOf(self), 0);
   if (pad.size() % 2 || static_cast<int64_t>(pad.size()) > 2 * rankOf(self))
     node.refuse("the argument \"pad\" has " + std::to_string(pad.size()) + " elements");
@@ -85,7 +110,14 @@ static void importPad(NodeBuilder &node) {
     before[rankOf(self) - 1 - i] = pad[2 * i];
     after[rankOf(self) - 1 - i] = pad[2 * i + 1];
   }
-  node.setResult(padWith(node, self, node.optionalNumber("value").value_or(0), before, after));
+  double number = node.optionalNumber("value").value_or(0);
+  if (mode == "constant")
+    return node.setResult(padWith(node, self, number, before, after));
+  if (mode != "reflect" && mode != "replicate" && mode != "circular")
+    node.refuse("the padding mode \"" + mode + "\" is unknown");
+  for (int64_t dim = 0; dim < rankOf(self); ++dim)
+    self = extended(node, self, dim, before[dim], after[dim], mode);
+  node.setResult(self);
 }
 
 static void importFlip(NodeBuilder &node) {
@@ -96,19 +128,34 @@ static void importFlip(NodeBuilder &node) {
   node.setResult(node.infer<nn::ReverseOp>(self, {{"dims", node.attribute(dims)}})[0]);
 }
 
-static void importRepeat(NodeBuilder &node) {
-  Value self = node.tensor("self");
-  SmallVector<int64_t> repeats = node.integers("repeats"), shape(repeats.size() - rankOf(self), 1);
+/// The tensor `repeats` times along each dim; dims that it lacks are added in front.
+static Value repeated(NodeBuilder &node, Value self, ArrayRef<int64_t> repeats) {
+  if (static_cast<int64_t>(repeats.size()) < rankOf(self))
+    node.refuse("there are fewer repeats than dimensions");
+  SmallVector<int64_t> shape(repeats.size() - rankOf(self), 1), apart, spread, joined;
   llvm::append_range(shape, shapeOf(self));
-  SmallVector<int64_t> apart, spread, joined;
   for (auto [count, size] : llvm::zip_equal(repeats, shape)) {
-    if (count < 0)
-      node.refuse("the argument \"repeats\" must not be negative");
+    int64_t total;
+    if (count < 0 || __builtin_mul_overflow(count, size, &total))
+      node.refuse("the tensor cannot be repeated " + std::to_string(count) + " times");
     apart.append({1, size});
     spread.append({count, size});
-    joined.push_back(count * size);
+    joined.push_back(total);
   }
-  node.setResult(viewAs(node, broadcastTo(node, viewAs(node, self, apart), spread), joined));
+  return viewAs(node, broadcastTo(node, viewAs(node, self, apart), spread), joined);
+}
+
+static void importRepeat(NodeBuilder &node) {
+  node.setResult(repeated(node, node.tensor("self"), node.integers("repeats")));
+}
+
+/// As repeat, but dims that are not named are repeated once.
+static void importTile(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  SmallVector<int64_t> repeats = node.integers("dims");
+  while (static_cast<int64_t>(repeats.size()) < rankOf(self))
+    repeats.insert(repeats.begin(), 1);
+  node.setResult(repeated(node, self, repeats));
 }
 
 static void importRepeatInterleave(NodeBuilder &node) {
@@ -133,6 +180,61 @@ static void importTriangle(NodeBuilder &node) {
   Value kept = Lower ? node.infer<nn::LessEqualOp>({columns, limit})[0]
                      : node.infer<nn::LessEqualOp>({limit, columns})[0];
   node.setResult(where(node, kept, self, numberAs(node, elementOf(self), 0)));
+}
+
+/// Every element whose column is `offset` more than its row: rows as long as a row and one more, of which the
+/// first column is the diagonal.
+static Value diagonalOf(NodeBuilder &node, Value self, int64_t offset) {
+  int64_t rank = rankOf(self), rows = shapeOf(self)[rank - 2], columns = shapeOf(self)[rank - 1];
+  Value part = self;
+  if (offset > 0 && offset < columns)
+    part = sliceOf(node, self, rank - 1, offset, columns - offset);
+  if (offset < 0 && -offset < rows)
+    part = sliceOf(node, self, rank - 2, -offset, rows + offset);
+  int64_t count = std::min(shapeOf(part)[rank - 2], shapeOf(part)[rank - 1]);
+  if (offset >= columns || -offset >= rows || count == 0)
+    node.refuse("the diagonal " + std::to_string(offset) + " has no elements");
+  part = sliceOf(node, sliceOf(node, part, rank - 2, 0, count), rank - 1, 0, count);
+  Value onDiagonal = node.infer<nn::EqualOp>(
+      {countAlong(node, count, rank - 2, rank), countAlong(node, count, rank - 1, rank)})[0];
+  Value kept = where(node, onDiagonal, part, numberAs(node, elementOf(self), 0));
+  return sumOver(node, kept, {rank - 1}, false);
+}
+
+static void importDiagonal(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  if (rankOf(self) < 2)
+    node.refuse("a diagonal needs two dimensions");
+  int64_t first = node.dim("dim1", rankOf(self), 0), second = node.dim("dim2", rankOf(self), 1);
+  if (first == second)
+    node.refuse("a diagonal needs two different dimensions");
+  SmallVector<int64_t> order;
+  for (int64_t dim = 0; dim < rankOf(self); ++dim)
+    if (dim != first && dim != second)
+      order.push_back(dim);
+  order.append({first, second});
+  node.setResult(diagonalOf(node, permuted(node, self, order), node.integer("offset", 0)));
+}
+
+static void importTrace(NodeBuilder &node) {
+  node.setResult(sumOver(node, diagonalOf(node, node.tensor("self"), 0), {0}, false));
+}
+
+/// Windows of `size` elements, `step` apart, as a new last dim.
+static void importUnfold(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  int64_t dim = node.dim("dimension", rankOf(self)), size = node.integer("size"), step = node.integer("step");
+  int64_t room = shapeOf(self)[dim] - size;
+  if (size < 1 || step < 1 || room < 0)
+    node.refuse("windows of " + std::to_string(size) + " elements do not fit");
+  SmallVector<Value> places;
+  for (int64_t i = 0; i < size; ++i) {
+    Value place = sliceOf(node, self, dim, i, room / step + 1, step);
+    SmallVector<int64_t> shape(shapeOf(place));
+    shape.push_back(1);
+    places.push_back(viewAs(node, place, shape));
+  }
+  node.setResult(node.infer<nn::CatOp>(places, {{"dim", node.attribute(rankOf(self))}})[0]);
 }
 
 //===-- Parts by index ----------------------------------------------------===//
@@ -208,6 +310,28 @@ static void importConstant(NodeBuilder &node) {
 static void importFull(NodeBuilder &node) { setConstant(node, node.number("fill_value")); }
 static void importScalarTensor(NodeBuilder &node) { setConstant(node, node.number("s")); }
 
+/// 1 where row and column are equal.
+static void importEye(NodeBuilder &node) {
+  for (StringRef name : {"n", "m", "dtype"})
+    node.ignore(name); // The recorded result has its shape and type.
+  RankedTensorType type = node.resultType();
+  Value onDiagonal = node.infer<nn::EqualOp>(
+      {countAlong(node, type.getDimSize(0), 0, 2), countAlong(node, type.getDimSize(1), 1, 2)})[0];
+  node.setResult(convertTo(node, onDiagonal, type.getElementType()));
+}
+
+/// start + i (end − start) / (steps − 1).
+static void importLinspace(NodeBuilder &node) {
+  node.ignore("dtype");
+  double start = node.number("start"), end = node.number("end");
+  int64_t steps = node.integer("steps");
+  if (steps < 1 || !llvm::isa<FloatType>(node.resultType().getElementType()))
+    node.refuse("only floating-point ranges of at least 1 element are supported");
+  Value numbers = convertTo(node, countAlong(node, steps, 0, 1), node.resultType().getElementType());
+  double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  node.setResult(add(node, scaled(node, numbers, step), numberAs(node, elementOf(numbers), start)));
+}
+
 ArrayRef<AtenTarget> selectionTargets() {
   static constexpr AtenTarget targets[] = {
       {"torch.ops.aten.slice.Tensor", importSlice},
@@ -219,6 +343,16 @@ ArrayRef<AtenTarget> selectionTargets() {
       {"torch.ops.aten.constant_pad_nd.default", importPad},
       {"torch.ops.aten.flip.default", importFlip},
       {"torch.ops.aten.repeat.default", importRepeat},
+      {"torch.ops.aten.tile.default", importTile},
+      {"torch.ops.aten.diagonal.default", importDiagonal},
+      {"torch.ops.aten.trace.default", importTrace},
+      {"torch.ops.aten.unfold.default", importUnfold},
+      {"torch.ops.aten.eye.default", importEye},
+      {"torch.ops.aten.eye.m", importEye},
+      {"torch.ops.aten.linspace.default", importLinspace},
+      {"torch.ops.aten.empty_like.default", importConstant<0>},
+      {"torch.ops.aten.new_empty.default", importConstant<0>},
+      {"torch.ops.aten.empty.memory_format", importConstant<0>},
       {"torch.ops.aten.repeat_interleave.self_int", importRepeatInterleave},
       {"torch.ops.aten.tril.default", importTriangle<true>},
       {"torch.ops.aten.triu.default", importTriangle<false>},

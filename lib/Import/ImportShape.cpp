@@ -1,6 +1,7 @@
 //===- ImportShape.cpp - Views, permutations, pieces, markers ---------------===//
 
 #include "AtenTargets.h"
+#include "ImportSupport.h"
 
 using namespace mlir;
 
@@ -51,13 +52,53 @@ static void importUnsqueeze(NodeBuilder &node) {
   setView(node, input, shape);
 }
 
+/// Without the dims of size 1 among those named, or among all.
+static void setSqueezed(NodeBuilder &node, Value input, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::enumerate(shapeOf(input)))
+    if (size != 1 || !llvm::is_contained(dims, static_cast<int64_t>(dim)))
+      shape.push_back(size);
+  setView(node, input, shape);
+}
+
 static void importSqueeze(NodeBuilder &node) {
   Value input = node.tensor("self");
-  SmallVector<int64_t> shape(shapeOf(input));
+  SmallVector<int64_t> dims;
+  if (rankOf(input) > 0)
+    dims = {node.dim("dim", rankOf(input))};
+  else
+    node.ignore("dim");
+  setSqueezed(node, input, dims);
+}
+
+static void importSqueezeDims(NodeBuilder &node) {
+  Value input = node.tensor("self");
+  setSqueezed(node, input, dimsOf(node, "dim", rankOf(input)));
+}
+
+/// In place of a dim, the dims of the argument `sizes`, of which one may be −1.
+static void importUnflatten(NodeBuilder &node) {
+  Value input = node.tensor("self");
   int64_t dim = node.dim("dim", rankOf(input));
-  if (shape[dim] == 1)
-    shape.erase(shape.begin() + dim);
+  node.ignore("sizes"); // The recorded result has the shape.
+  node.ignore("names");
+  ArrayRef<int64_t> shape = node.resultType().getShape();
+  size_t after = rankOf(input) - dim - 1;
+  if (shape.size() < dim + after || shape.take_front(dim) != shapeOf(input).take_front(dim) ||
+      shape.take_back(after) != shapeOf(input).take_back(after))
+    node.refuse("the recorded shape changes other dimensions, too");
   setView(node, input, shape);
+}
+
+/// The shape is that of another tensor, which the recorded result has.
+static void importViewAs(NodeBuilder &node) {
+  node.ignore("other");
+  setView(node, node.tensor("self"), node.resultType().getShape());
+}
+
+/// A view whose shape the operator's name says.
+static void importRecordedView(NodeBuilder &node) {
+  setView(node, node.tensor("self"), node.resultType().getShape());
 }
 
 static void importIdentity(NodeBuilder &node) { node.setResult(node.tensor("self")); }
@@ -83,11 +124,53 @@ static void importT(NodeBuilder &node) {
   node.setResult(input);
 }
 
+static void importSwapaxes(NodeBuilder &node) {
+  Value input = node.tensor("self");
+  node.setResult(swapDims(node, input, node.dim("axis0", rankOf(input)), node.dim("axis1", rankOf(input))));
+}
+
+/// The last two dims of a stack of matrices swapped.
+static void importMatrixTranspose(NodeBuilder &node) {
+  Value input = node.tensor("self");
+  if (rankOf(input) < 2)
+    node.refuse("a tensor of rank " + std::to_string(rankOf(input)) + " has no matrices");
+  node.setResult(swapDims(node, input, rankOf(input) - 2, rankOf(input) - 1));
+}
+
 static void importPermute(NodeBuilder &node) {
   Value input = node.tensor("self");
   SmallVector<int64_t> permutation = node.integers("dims");
   for (int64_t &dim : permutation)
     dim = dim < 0 ? dim + rankOf(input) : dim;
+  setTranspose(node, input, permutation);
+}
+
+/// Dims taken out and put in at other places; those that are not named keep their order.
+static void importMovedim(NodeBuilder &node) {
+  Value input = node.tensor("self");
+  int64_t rank = rankOf(input);
+  auto read = [&](StringRef name) {
+    SmallVector<int64_t> dims =
+        node.isList(name) ? node.integers(name) : SmallVector<int64_t>{node.integer(name)};
+    for (int64_t &dim : dims) {
+      dim = dim < 0 ? dim + rank : dim;
+      if (dim < 0 || dim >= rank || llvm::count(dims, dim) != 1)
+        node.refuse("the argument \"" + name.str() + "\" does not name different dimensions");
+    }
+    return dims;
+  };
+  SmallVector<int64_t> from = read("source"), to = read("destination"), permutation(rank, -1);
+  if (from.size() != to.size())
+    node.refuse("source and destination have different lengths");
+  for (auto [source, destination] : llvm::zip_equal(from, to))
+    permutation[destination] = source;
+  int64_t next = 0;
+  for (int64_t &dim : permutation) {
+    while (llvm::is_contained(from, next))
+      ++next;
+    if (dim < 0)
+      dim = next++;
+  }
   setTranspose(node, input, permutation);
 }
 
@@ -160,6 +243,85 @@ static void importExpand(NodeBuilder &node) {
   node.setResult(typeOf(input) == type ? input : node.create<nn::BroadcastOp>(type, input)[0]);
 }
 
+static void importExpandAs(NodeBuilder &node) {
+  node.ignore("other"); // The recorded result has its shape.
+  node.setResult(broadcastTo(node, node.tensor("self"), node.resultType().getShape()));
+}
+
+/// Pieces whose sizes differ by at most one, the larger ones first.
+static void importTensorSplit(NodeBuilder &node) {
+  Value input = node.tensor("self");
+  int64_t dim = node.dim("dim", rankOf(input), 0), sections = node.integer("sections"),
+          size = shapeOf(input)[dim];
+  if (sections < 1 || sections != static_cast<int64_t>(node.resultTypes().size()))
+    node.refuse("the archive recorded another number of pieces");
+  SmallVector<int64_t> sizes;
+  for (int64_t i = 0; i < sections; ++i)
+    sizes.push_back(size / sections + (i < size % sections));
+  setPieces(node, input, dim, sizes);
+}
+
+static Value joined(NodeBuilder &node, ValueRange parts, int64_t dim) {
+  return parts.size() == 1 ? parts[0]
+                           : Value(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
+}
+
+/// Rows side by side or, for `Dim` 0, above each other; vectors are rows.
+template <int Dim>
+static void importStackAlong(NodeBuilder &node) {
+  SmallVector<Value> parts = node.tensors("tensors");
+  if (parts.empty())
+    node.refuse("there is nothing to join");
+  bool areVectors = rankOf(parts[0]) <= 1;
+  for (Value &part : parts)
+    if (rankOf(part) == 0 || (Dim == 0 && rankOf(part) == 1)) {
+      SmallVector<int64_t> row(Dim == 0 ? 2 : 1, 1);
+      row.back() = typeOf(part).getNumElements();
+      part = viewAs(node, part, row);
+    }
+  node.setResult(joined(node, parts, Dim == 0 || areVectors ? 0 : Dim));
+}
+
+/// The elements moved round along dims; without dims, in row-major order.
+static void importRoll(NodeBuilder &node) {
+  Value value = node.tensor("self");
+  SmallVector<int64_t> shifts = node.integers("shifts"), dims;
+  if (node.hasValue("dims"))
+    dims = node.integers("dims");
+  bool isFlat = dims.empty();
+  if (isFlat) {
+    dims.push_back(0);
+    value = viewAs(node, value, typeOf(value).getNumElements());
+  }
+  if (shifts.size() != dims.size())
+    node.refuse("there is not one shift for each dimension");
+  for (auto [shift, dim] : llvm::zip_equal(shifts, dims)) {
+    int64_t at = dim < 0 ? dim + rankOf(value) : dim;
+    if (at < 0 || at >= rankOf(value))
+      node.refuse("the tensor has no dimension " + std::to_string(dim));
+    int64_t size = shapeOf(value)[at], by = size == 0 ? 0 : (shift % size + size) % size;
+    if (by != 0)
+      value =
+          joined(node, {sliceOf(node, value, at, size - by, by), sliceOf(node, value, at, 0, size - by)}, at);
+  }
+  node.setResult(viewAs(node, value, node.resultType().getShape()));
+}
+
+/// Tensors of one dim each, spread over the product of all.
+static void importMeshgrid(NodeBuilder &node) {
+  SmallVector<Value> parts = node.tensors("tensors"), results;
+  if (node.text("indexing", "ij") != "ij")
+    node.refuse("only the indexing \"ij\" is supported");
+  if (parts.size() != node.resultTypes().size())
+    node.refuse("the archive recorded another number of results");
+  for (auto [i, part, type] : llvm::enumerate(parts, node.resultTypes())) {
+    SmallVector<int64_t> shape(parts.size(), 1);
+    shape[i] = typeOf(part).getNumElements();
+    results.push_back(broadcastTo(node, viewAs(node, part, shape), type.getShape()));
+  }
+  node.setResults(results);
+}
+
 static void importPipeSplit(NodeBuilder &node) { node.create<PipeSplitOp>({}, {}); }
 
 ArrayRef<AtenTarget> shapeTargets() {
@@ -169,6 +331,28 @@ ArrayRef<AtenTarget> shapeTargets() {
       {"torch.ops.aten.flatten.using_ints", importFlatten},
       {"torch.ops.aten.unsqueeze.default", importUnsqueeze},
       {"torch.ops.aten.squeeze.dim", importSqueeze},
+      {"torch.ops.aten.squeeze.dims", importSqueezeDims},
+      {"torch.ops.aten.squeeze.default", importSqueezeDims},
+      {"torch.ops.aten.unflatten.int", importUnflatten},
+      {"torch.ops.aten.view_as.default", importViewAs},
+      {"torch.ops.aten.reshape_as.default", importViewAs},
+      {"torch.ops.aten._unsafe_view.default", importView},
+      {"torch.ops.aten.ravel.default", importRecordedView},
+      {"torch.ops.aten.atleast_1d.default", importRecordedView},
+      {"torch.ops.aten.atleast_2d.default", importRecordedView},
+      {"torch.ops.aten.expand_as.default", importExpandAs},
+      {"torch.ops.aten.tensor_split.sections", importTensorSplit},
+      {"torch.ops.aten.hstack.default", importStackAlong<1>},
+      {"torch.ops.aten.vstack.default", importStackAlong<0>},
+      {"torch.ops.aten.roll.default", importRoll},
+      {"torch.ops.aten.meshgrid.default", importMeshgrid},
+      {"torch.ops.aten.meshgrid.indexing", importMeshgrid},
+      {"torch.ops.aten.movedim.int", importMovedim},
+      {"torch.ops.aten.movedim.intlist", importMovedim},
+      {"torch.ops.aten.swapaxes.default", importSwapaxes},
+      {"torch.ops.aten.mT.default", importMatrixTranspose},
+      {"torch.ops.aten.adjoint.default", importMatrixTranspose},
+      {"torch.ops.aten.numpy_T.default", importT},
       {"torch.ops.aten.contiguous.default", importIdentity},
       {"torch.ops.aten.clone.default", importIdentity},
       {"torch.ops.aten.transpose.int", importTranspose},

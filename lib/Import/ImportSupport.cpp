@@ -58,6 +58,15 @@ Value subtract(NodeBuilder &node, Value a, Value b) { return node.infer<nn::SubO
 Value multiply(NodeBuilder &node, Value a, Value b) { return node.infer<nn::MulOp>({a, b})[0]; }
 Value divide(NodeBuilder &node, Value a, Value b) { return node.infer<nn::DivOp>({a, b})[0]; }
 
+Value less(NodeBuilder &node, Value a, Value b) { return node.infer<nn::LessOp>({a, b})[0]; }
+
+Value clamped(NodeBuilder &node, Value value, Value low, Value high) {
+  Value result = value;
+  if (high)
+    result = where(node, less(node, high, value), high, result);
+  return low ? where(node, less(node, value, low), low, result) : result;
+}
+
 Value power(NodeBuilder &node, Value value, double exponent) {
   return node.infer<nn::PowerOp>(value, {{"exponent", node.attribute(exponent)}})[0];
 }
@@ -111,6 +120,12 @@ Value padWith(NodeBuilder &node, Value value, double number, ArrayRef<int64_t> b
                                 {{"value", node.attribute(number)},
                                  {"offsets", node.attribute(before)},
                                  {"strides", node.attribute(strides)}})[0];
+}
+
+Value perChannel(NodeBuilder &node, Value value, int64_t spatialDims) {
+  SmallVector<int64_t> shape(spatialDims + 1, 1);
+  shape[0] = typeOf(value).getNumElements();
+  return viewAs(node, value, shape);
 }
 
 Value countAlong(NodeBuilder &node, int64_t size, int64_t dim, int64_t rank) {

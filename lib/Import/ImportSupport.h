@@ -31,6 +31,14 @@ mlir::Value add(NodeBuilder &node, mlir::Value a, mlir::Value b);
 mlir::Value subtract(NodeBuilder &node, mlir::Value a, mlir::Value b);
 mlir::Value multiply(NodeBuilder &node, mlir::Value a, mlir::Value b);
 mlir::Value divide(NodeBuilder &node, mlir::Value a, mlir::Value b);
+/// An op of one operand and no attributes.
+template <typename Op>
+mlir::Value apply(NodeBuilder &node, mlir::Value value) {
+  return node.infer<Op>(value)[0];
+}
+mlir::Value less(NodeBuilder &node, mlir::Value a, mlir::Value b);
+/// `low` below it, `high` above it, where there is one; the derivative is 1 between and at both.
+mlir::Value clamped(NodeBuilder &node, mlir::Value value, mlir::Value low, mlir::Value high);
 mlir::Value power(NodeBuilder &node, mlir::Value value, double exponent);
 mlir::Value where(NodeBuilder &node, mlir::Value condition, mlir::Value chosen, mlir::Value otherwise);
 mlir::Value logicalNot(NodeBuilder &node, mlir::Value condition);
@@ -45,6 +53,8 @@ mlir::Value sliceOf(NodeBuilder &node, mlir::Value value, int64_t dim, int64_t s
 /// The value between `before` and `after` elements of `number` in each dim.
 mlir::Value padWith(NodeBuilder &node, mlir::Value value, double number, llvm::ArrayRef<int64_t> before,
                     llvm::ArrayRef<int64_t> after);
+/// One value for each channel, to broadcast against (batch, channels, spatial dims …).
+mlir::Value perChannel(NodeBuilder &node, mlir::Value value, int64_t spatialDims);
 /// 0, 1, … along dim `dim` of a tensor of rank `rank` whose other sizes are 1.
 mlir::Value countAlong(NodeBuilder &node, int64_t size, int64_t dim, int64_t rank);
 /// Each element repeated `count` times in a row along a dim.

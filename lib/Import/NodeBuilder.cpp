@@ -79,12 +79,30 @@ SmallVector<Value> NodeBuilder::tensors(StringRef name) {
   return values;
 }
 
+SmallVector<Value> NodeBuilder::optionalTensors(StringRef name) {
+  const pt2::Argument *argument = find(name, false);
+  const auto *references = argument->as<std::vector<std::optional<pt2::TensorRef>>>();
+  if (!references)
+    return tensors(name);
+  SmallVector<Value> values;
+  for (const std::optional<pt2::TensorRef> &reference : *references)
+    values.push_back(reference ? valueOf_(reference->name) : Value());
+  return values;
+}
+
 bool NodeBuilder::isTensor(StringRef name) { return find(name, false)->as<pt2::TensorRef>(); }
 
 bool NodeBuilder::hasValue(StringRef name) {
   const pt2::Argument *argument = find(name, true);
   return argument && !argument->isNone();
 }
+
+bool NodeBuilder::isText(StringRef name) {
+  const pt2::Argument *argument = find(name, true);
+  return argument && argument->as<std::string>();
+}
+
+bool NodeBuilder::isList(StringRef name) { return find(name, false)->as<std::vector<int64_t>>(); }
 
 int64_t NodeBuilder::integer(StringRef name, std::optional<int64_t> otherwise) {
   const pt2::Argument *argument = find(name, otherwise.has_value());

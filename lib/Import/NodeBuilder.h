@@ -41,9 +41,14 @@ public:
   /// Null for an argument that is None or left out.
   mlir::Value optionalTensor(llvm::StringRef name);
   llvm::SmallVector<mlir::Value> tensors(llvm::StringRef name);
+  /// Null for each that is None.
+  llvm::SmallVector<mlir::Value> optionalTensors(llvm::StringRef name);
   bool isTensor(llvm::StringRef name);
   /// Whether the argument is there and not None.
   bool hasValue(llvm::StringRef name);
+  bool isText(llvm::StringRef name);
+  /// Whether the argument is a list of integers.
+  bool isList(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, std::optional<int64_t> otherwise = std::nullopt);
   bool boolean(llvm::StringRef name, std::optional<bool> otherwise = std::nullopt);
   /// An integer or a float.

@@ -2,6 +2,7 @@
 
 #include "Inspect.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Import/ImportModel.h"
 #include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -83,4 +84,26 @@ void plumb::inspect(mlir::ModuleOp module, llvm::raw_ostream &os) {
     os << "  none\n";
   os << "operations: " << ops << (dead ? ", of which " + std::to_string(dead) + " reach no output" : "")
      << "\n";
+}
+
+void plumb::printOperators(llvm::raw_ostream &os) {
+  std::vector<OperatorFamily> families = operatorFamilies();
+  size_t count = 0;
+  for (const OperatorFamily &family : families)
+    count += family.operators.size();
+  os << "# ATen operators\n\nModels may use these " << count
+     << " operators. Any other is refused by name, with its module and Python line.\n";
+  for (const OperatorFamily &family : families) {
+    os << "\n## " << static_cast<char>(llvm::toUpper(family.name.front()))
+       << StringRef(family.name).drop_front() << "\n\n";
+    StringRef separator;
+    for (const std::string &name : family.operators) {
+      // An overload called "default" is what is meant without its name.
+      StringRef shown(name);
+      shown.consume_back(".default");
+      os << separator << "`" << shown << "`";
+      separator = " ";
+    }
+    os << "\n";
+  }
 }

@@ -10,6 +10,9 @@ namespace plumb {
 /// Prints modules with their parameters, markers, inputs and outputs, and what no op uses.
 void inspect(mlir::ModuleOp module, llvm::raw_ostream &os);
 
+/// Prints the ATen operators that can be imported, a Markdown page.
+void printOperators(llvm::raw_ostream &os);
+
 } // namespace plumb
 
 #endif // PLUMB_TOOLS_PLUMBC_INSPECT_H

@@ -20,7 +20,7 @@ struct Arguments {
                                    save;
   std::vector<std::string> emission{"plan", "program", "kernels"};
   int steps = 1;
-  bool check = false, printSchema = false;
+  bool check = false, printSchema = false, operators = false;
 };
 
 /// A subcommand with the options that all of them share.
@@ -77,6 +77,10 @@ int checkPlan(const Arguments &arguments) {
 }
 
 int inspectModel(const Arguments &arguments) {
+  if (arguments.operators) {
+    printOperators(llvm::outs());
+    return kSuccess;
+  }
   Driver driver;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   if (driver.loadModel(arguments.model))
@@ -203,6 +207,11 @@ void plumb::addInspectCommand(CLI::App &app, Command &command) {
   Subcommand sub(app, "inspect", "Show modules, parameters, markers, inputs and outputs",
                  /*takesPlan=*/false);
   auto arguments = sub.arguments;
-  sub.model->required();
-  sub.app->callback([=, &command] { command = [arguments] { return inspectModel(*arguments); }; });
+  sub.app->add_flag("--operators", arguments->operators,
+                    "list the ATen operators that models may use and stop");
+  sub.app->callback([=, &command] {
+    if (!arguments->operators && sub.model->empty())
+      throw CLI::RequiredError(sub.model->get_name());
+    command = [arguments] { return inspectModel(*arguments); };
+  });
 }

@@ -22,6 +22,13 @@ namespace plumb {
 mlir::OwningOpRef<mlir::ModuleOp> importModel(const pt2::Pt2Archive &archive, mlir::MLIRContext &context,
                                               Diagnostics &diagnostics);
 
+/// The ATen operators that can be imported, without `torch.ops.`, by family, in the order of the alphabet.
+struct OperatorFamily {
+  std::string name;
+  std::vector<std::string> operators;
+};
+std::vector<OperatorFamily> operatorFamilies();
+
 } // namespace plumb
 
 #endif // PLUMB_IMPORT_IMPORTMODEL_H
