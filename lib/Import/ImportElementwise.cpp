@@ -53,7 +53,8 @@ static void importGelu(NodeBuilder &node) {
 }
 
 static void importDropout(NodeBuilder &node) {
-  if (node.boolean("train") && node.number("p") != 0)
+  bool drops = node.number("p") != 0;
+  if (node.boolean("train") && drops)
     node.refuse("dropout is not supported; export after model.eval() or with p=0");
   node.setResult(node.tensor("input"));
 }

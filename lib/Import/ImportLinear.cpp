@@ -105,6 +105,45 @@ static void importMv(NodeBuilder &node) {
   node.setResult(einsum(node, "ij,j->i", node.tensor("self"), node.tensor("vec")));
 }
 
+/// The product summed over the named dims; what is left of both stands in order.
+static void importTensordot(NodeBuilder &node) {
+  Value self = node.tensor("self"), other = node.tensor("other");
+  SmallVector<int64_t> first = node.integers("dims_self"), second = node.integers("dims_other");
+  if (first.size() != second.size() || rankOf(self) + rankOf(other) > 26)
+    node.refuse("the dimensions to sum over do not come in pairs");
+  std::string left, right, result;
+  for (int64_t dim = 0; dim < rankOf(self); ++dim)
+    left += static_cast<char>('a' + dim);
+  for (int64_t dim = 0; dim < rankOf(other); ++dim)
+    right += static_cast<char>('a' + rankOf(self) + dim);
+  std::string summed;
+  for (auto [i, j] : llvm::zip_equal(first, second)) {
+    int64_t a = i < 0 ? i + rankOf(self) : i, b = j < 0 ? j + rankOf(other) : j;
+    if (a < 0 || a >= rankOf(self) || b < 0 || b >= rankOf(other))
+      node.refuse("the tensors do not have all dimensions that are named");
+    right[b] = left[a];
+    summed += left[a];
+  }
+  for (char letter : left + right)
+    if (!StringRef(summed).contains(letter))
+      result += letter;
+  node.setResult(einsum(node, left + "," + right + "->" + result, self, other));
+}
+
+/// Each element of the left matrix times the whole right one, as blocks.
+static void importKron(NodeBuilder &node) {
+  Value self = node.tensor("self"), other = node.tensor("other");
+  if (rankOf(self) != rankOf(other))
+    node.refuse("a Kronecker product is supported of tensors of the same rank only");
+  SmallVector<int64_t> outer, inner, joined;
+  for (auto [a, b] : llvm::zip_equal(shapeOf(self), shapeOf(other))) {
+    outer.append({a, 1});
+    inner.append({1, b});
+    joined.push_back(a * b);
+  }
+  node.setResult(viewAs(node, multiply(node, viewAs(node, self, outer), viewAs(node, other, inner)), joined));
+}
+
 /// x1 weight x2 for each of the outputs, plus bias.
 static void importBilinear(NodeBuilder &node) {
   Value first = node.tensor("input1"), second = node.tensor("input2"), bias = node.optionalTensor("bias");
@@ -171,6 +210,8 @@ ArrayRef<AtenTarget> linearTargets() {
       {"torch.ops.aten.dot.default", importVectors<false>},
       {"torch.ops.aten.mv.default", importMv},
       {"torch.ops.aten.bilinear.default", importBilinear},
+      {"torch.ops.aten.tensordot.default", importTensordot},
+      {"torch.ops.aten.kron.default", importKron},
       {"torch.ops.aten.scaled_dot_product_attention.default", importAttention},
   };
   return targets;

@@ -4,6 +4,7 @@
 #include "ImportSupport.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -60,6 +61,13 @@ static void importComparison(NodeBuilder &node) {
 static void importIsnan(NodeBuilder &node) {
   Value self = node.tensor("self");
   node.setResult(logicalNot(node, node.infer<nn::EqualOp>({self, self})[0]));
+}
+
+static void importIsinf(NodeBuilder &node) {
+  Value self = node.tensor("self");
+  Value infinity = numberAs(node, elementOf(self), std::numeric_limits<double>::infinity());
+  Value magnitude = node.infer<nn::MaximumOp>({self, scaled(node, self, -1)})[0];
+  node.setResult(node.infer<nn::EqualOp>({magnitude, infinity})[0]);
 }
 
 static Value truth(NodeBuilder &node, StringRef name) {
@@ -135,6 +143,7 @@ ArrayRef<AtenTarget> logicTargets() {
       {"torch.ops.aten.ge.Scalar", importComparison<Comparison::GreaterEqual>},
       {"torch.ops.aten.ge.Tensor", importComparison<Comparison::GreaterEqual>},
       {"torch.ops.aten.isnan.default", importIsnan},
+      {"torch.ops.aten.isinf.default", importIsinf},
       {"torch.ops.aten.logical_not.default", importLogicalNot},
       {"torch.ops.aten.logical_and.default", importLogic<Logic::And>},
       {"torch.ops.aten.logical_or.default", importLogic<Logic::Or>},
@@ -145,6 +154,7 @@ ArrayRef<AtenTarget> logicTargets() {
       {"torch.ops.aten.bitwise_xor.Tensor", importOnBools<importLogic<Logic::Xor>>},
       {"torch.ops.aten.__and__.Tensor", importOnBools<importLogic<Logic::And>>},
       {"torch.ops.aten.__or__.Tensor", importOnBools<importLogic<Logic::Or>>},
+      {"torch.ops.aten.__xor__.Tensor", importOnBools<importLogic<Logic::Xor>>},
       {"torch.ops.aten.where.self", importWhere},
       {"torch.ops.aten.where.ScalarOther", importWhere},
       {"torch.ops.aten.where.ScalarSelf", importWhere},
@@ -158,6 +168,7 @@ ArrayRef<AtenTarget> logicTargets() {
       {"torch.ops.aten._to_copy.default", importConversion},
       {"torch.ops.aten.type_as.default", importConversion},
       {"torch.ops.aten.detach.default", importDetach},
+      {"torch.ops.aten.detach_.default", importDetach},
       {"torch.ops.aten.alias.default", importIdentity},
       {"torch.ops.aten.lift_fresh_copy.default", importIdentity},
       {"torch.ops.aten._assert_tensor_metadata.default", dropAssertion},

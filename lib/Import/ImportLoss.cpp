@@ -96,6 +96,20 @@ static void importSoftMarginLoss(NodeBuilder &node) {
   setReducedLoss(node, apply<nn::SoftplusOp>(node, scaled(node, product, -1)));
 }
 
+/// exp(x) − t x, or x − t log(x + eps) where the input is no logarithm.
+static void importPoissonLoss(NodeBuilder &node) {
+  Value input = promoted(node, "input"), target = promoted(node, "target");
+  double eps = node.number("eps", 1e-8);
+  if (node.boolean("full", false))
+    node.refuse("the term of Stirling is not supported");
+  Value rate = input, log = input;
+  if (node.boolean("log_input"))
+    rate = apply<nn::ExpOp>(node, input);
+  else
+    log = apply<nn::LogOp>(node, add(node, input, numberAs(node, elementOf(input), eps)));
+  setReducedLoss(node, subtract(node, rate, multiply(node, target, log)));
+}
+
 //===-- Of classes --------------------------------------------------------===//
 
 namespace {
@@ -207,6 +221,7 @@ ArrayRef<AtenTarget> lossTargets() {
       {"torch.ops.aten.binary_cross_entropy.default", importBinaryCrossEntropy},
       {"torch.ops.aten.binary_cross_entropy_with_logits.default", importBceWithLogits},
       {"torch.ops.aten.soft_margin_loss.default", importSoftMarginLoss},
+      {"torch.ops.aten.poisson_nll_loss.default", importPoissonLoss},
       {"torch.ops.aten.cross_entropy_loss.default", importCrossEntropy},
       {"torch.ops.aten.nll_loss.default", importNllLoss},
       {"torch.ops.aten.nll_loss_nd.default", importNllLoss},

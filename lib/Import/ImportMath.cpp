@@ -167,6 +167,15 @@ static void importHypot(NodeBuilder &node) {
   node.setResult(power(node, add(node, multiply(node, self, self), multiply(node, other, other)), 0.5));
 }
 
+/// x log y, and 0 where x is 0.
+static void importXlogy(NodeBuilder &node) {
+  Value self = promotedOrNumber(node, "self"), other = promotedOrNumber(node, "other");
+  Value zero = numberAs(node, elementOf(self), 0), one = numberAs(node, elementOf(self), 1);
+  Value isZero = node.infer<nn::EqualOp>({self, zero})[0];
+  Value log = apply<nn::LogOp>(node, where(node, isZero, one, other));
+  node.setResult(where(node, isZero, zero, multiply(node, self, log)));
+}
+
 /// log(exp(a) + exp(b)) = a + log(1 + exp(b − a)).
 static void importLogAddExp(NodeBuilder &node) {
   Value self = promoted(node, "self"), other = promoted(node, "other");
@@ -242,6 +251,9 @@ ArrayRef<AtenTarget> mathTargets() {
       {"torch.ops.aten.fmod.Tensor", importRemainder<false>},
       {"torch.ops.aten.hypot.default", importHypot},
       {"torch.ops.aten.logaddexp.default", importLogAddExp},
+      {"torch.ops.aten.xlogy.Tensor", importXlogy},
+      {"torch.ops.aten.xlogy.Scalar_Self", importXlogy},
+      {"torch.ops.aten.xlogy.Scalar_Other", importXlogy},
   };
   return targets;
 }

@@ -322,8 +322,8 @@ static void importIm2col(NodeBuilder &node) {
   node.setResult(viewAs(node, all, {shape[0], shape[1] * shapeOf(all)[2], shapeOf(all)[3]}));
 }
 
-/// Means, or greatest elements, of equal blocks.
-template <int Dims, bool IsMax>
+/// Means of equal blocks.
+template <int Dims>
 static void importAdaptivePool(NodeBuilder &node) {
   Value self = node.tensor("self");
   SmallVector<int64_t> output = integersOr(node, "output_size", Dims, 1), inner;
@@ -339,8 +339,7 @@ static void importAdaptivePool(NodeBuilder &node) {
     inner.push_back(static_cast<int64_t>(blocks.size()) - 1);
   }
   Value cut = viewAs(node, self, blocks);
-  node.setResult(IsMax ? Value(node.infer<nn::MaxOp>(cut, {{"dims", node.attribute(inner)}})[0])
-                       : meanOver(node, cut, inner, false));
+  node.setResult(meanOver(node, cut, inner, false));
 }
 
 //===-- Resampling --------------------------------------------------------===//
@@ -361,6 +360,37 @@ static void importUpsampleNearest(NodeBuilder &node) {
     value = repeatInterleaved(node, value, dim, shape[dim] / size);
   }
   node.setResult(value);
+}
+
+/// Weights of the pixels that each new pixel lies between, (new, old): max(0, 1 − |place − old|), the place
+/// being that of the new pixel's centre (or, with corners aligned, of the new pixel) among the old ones.
+static Value linearWeights(NodeBuilder &node, int64_t from, int64_t to, bool alignCorners, Type element) {
+  double scale = static_cast<double>(from) / static_cast<double>(to), shift = scale / 2 - 0.5;
+  if (alignCorners) {
+    scale = to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0;
+    shift = 0;
+  }
+  auto number = [&](double value) { return numberAs(node, element, value); };
+  Value place = convertTo(node, countAlong(node, to, 0, 2), element);
+  place = add(node, scaled(node, place, scale), number(shift));
+  place = clamped(node, place, number(0), number(static_cast<double>(from - 1)));
+  Value distance = subtract(node, place, convertTo(node, countAlong(node, from, 1, 2), element));
+  distance = node.infer<nn::MaximumOp>({distance, scaled(node, distance, -1)})[0];
+  return clamped(node, subtract(node, number(1), distance), number(0), Value());
+}
+
+static void importUpsampleBilinear(NodeBuilder &node) {
+  Value value = node.tensor("input");
+  bool alignCorners = node.boolean("align_corners");
+  if (node.hasValue("scale_factors"))
+    node.refuse("a scale factor is not supported for linear resampling; give the size");
+  node.ignore("output_size"); // The recorded result has the shape.
+  ArrayRef<int64_t> shape = node.resultType().getShape();
+  if (rankOf(value) != 4 || shape.size() != 4 || typeOf(value).getNumElements() == 0)
+    node.refuse("linear resampling needs images of rank 4");
+  Value rows = linearWeights(node, shapeOf(value)[2], shape[2], alignCorners, elementOf(value));
+  Value columns = linearWeights(node, shapeOf(value)[3], shape[3], alignCorners, elementOf(value));
+  node.setResult(einsum(node, "ncyx,zx->ncyz", einsum(node, "ncyx,zy->nczx", value, rows), columns));
 }
 
 /// Channels as blocks of pixels, or blocks of pixels as channels.
@@ -413,13 +443,12 @@ ArrayRef<AtenTarget> networkTargets() {
       {"torch.ops.aten.avg_pool2d.default", importAvgPool<2>},
       {"torch.ops.aten.max_pool1d.default", importMaxPool<1>},
       {"torch.ops.aten.max_pool2d.default", importMaxPool<2>},
-      {"torch.ops.aten.adaptive_avg_pool1d.default", importAdaptivePool<1, false>},
-      {"torch.ops.aten.adaptive_avg_pool2d.default", importAdaptivePool<2, false>},
-      {"torch.ops.aten.adaptive_max_pool1d.default", importAdaptivePool<1, true>},
-      {"torch.ops.aten.adaptive_max_pool2d.default", importAdaptivePool<2, true>},
+      {"torch.ops.aten.adaptive_avg_pool1d.default", importAdaptivePool<1>},
+      {"torch.ops.aten.adaptive_avg_pool2d.default", importAdaptivePool<2>},
       {"torch.ops.aten.im2col.default", importIm2col},
       {"torch.ops.aten.upsample_nearest1d.vec", importUpsampleNearest},
       {"torch.ops.aten.upsample_nearest2d.vec", importUpsampleNearest},
+      {"torch.ops.aten.upsample_bilinear2d.vec", importUpsampleBilinear},
       {"torch.ops.aten.pixel_shuffle.default", importPixelShuffle<true>},
       {"torch.ops.aten.pixel_unshuffle.default", importPixelShuffle<false>},
       {"torch.ops.aten.channel_shuffle.default", importChannelShuffle},

@@ -157,6 +157,35 @@ static void setNorm(NodeBuilder &node, double order) {
 static void importVectorNorm(NodeBuilder &node) { setNorm(node, node.optionalNumber("ord").value_or(2)); }
 static void importNorm(NodeBuilder &node) { setNorm(node, node.optionalNumber("p").value_or(2)); }
 
+/// x · y / (|x| |y|), norms at least eps.
+static void importCosineSimilarity(NodeBuilder &node) {
+  Value first = promoted(node, "x1"), second = promoted(node, "x2");
+  int64_t rank = node.resultType().getRank() + 1, dim = node.dim("dim", rank, 1);
+  double eps = node.number("eps", 1e-8);
+  auto total = [&](Value a, Value b) {
+    Value product = multiply(node, a, b);
+    if (rankOf(product) != rank)
+      node.refuse("the tensors have different ranks");
+    return sumOver(node, product, {dim}, false);
+  };
+  auto norm = [&](Value value) {
+    return clamped(node, power(node, total(value, value), 0.5), numberAs(node, elementOf(value), eps),
+                   Value());
+  };
+  node.setResult(divide(node, total(first, second), multiply(node, norm(first), norm(second))));
+}
+
+/// The Euclidean norm of x1 − x2 + eps along the last dim.
+static void importPairwiseDistance(NodeBuilder &node) {
+  Value distance = subtract(node, promoted(node, "x1"), promoted(node, "x2"));
+  if (node.number("p", 2) != 2)
+    node.refuse("a distance is supported of order 2 only");
+  distance = add(node, distance, numberAs(node, elementOf(distance), node.number("eps", 1e-6)));
+  Value total = sumOver(node, multiply(node, distance, distance), {rankOf(distance) - 1},
+                        node.boolean("keepdim", false));
+  node.setResult(power(node, total, 0.5));
+}
+
 //===-- Extremes ----------------------------------------------------------===//
 
 /// The least is the greatest with the sign changed.
@@ -310,6 +339,8 @@ ArrayRef<AtenTarget> reductionTargets() {
       {"torch.ops.aten.cumprod.default", importCumprod},
       {"torch.ops.aten.count_nonzero.default", importCountNonzero},
       {"torch.ops.aten.count_nonzero.dim_IntList", importCountNonzero},
+      {"torch.ops.aten.cosine_similarity.default", importCosineSimilarity},
+      {"torch.ops.aten.pairwise_distance.default", importPairwiseDistance},
       {"torch.ops.aten.norm.Scalar", importNorm},
       {"torch.ops.aten.norm.ScalarOpt_dim", importNorm},
       {"torch.ops.aten.sort.default", importSort<true, true>},

@@ -307,6 +307,16 @@ static void importRoll(NodeBuilder &node) {
   node.setResult(viewAs(node, value, node.resultType().getShape()));
 }
 
+/// Each tensor in the shape that the archive recorded for it.
+static void importBroadcastTensors(NodeBuilder &node) {
+  SmallVector<Value> parts = node.tensors("tensors");
+  if (parts.size() != node.resultTypes().size())
+    node.refuse("the archive recorded another number of results");
+  for (auto [part, type] : llvm::zip_equal(parts, node.resultTypes()))
+    part = broadcastTo(node, part, type.getShape());
+  node.setResults(parts);
+}
+
 /// Tensors of one dim each, spread over the product of all.
 static void importMeshgrid(NodeBuilder &node) {
   SmallVector<Value> parts = node.tensors("tensors"), results;
@@ -345,6 +355,7 @@ ArrayRef<AtenTarget> shapeTargets() {
       {"torch.ops.aten.hstack.default", importStackAlong<1>},
       {"torch.ops.aten.vstack.default", importStackAlong<0>},
       {"torch.ops.aten.roll.default", importRoll},
+      {"torch.ops.aten.broadcast_tensors.default", importBroadcastTensors},
       {"torch.ops.aten.meshgrid.default", importMeshgrid},
       {"torch.ops.aten.meshgrid.indexing", importMeshgrid},
       {"torch.ops.aten.movedim.int", importMovedim},

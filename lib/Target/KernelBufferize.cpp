@@ -113,15 +113,15 @@ static SmallVector<BlockArgument> addDestinations(func::FuncOp function) {
   return destinations;
 }
 
-/// Says where results are to be. A new argument is written as soon as its result is there, and stands for it from
-/// then on, so that other results made from it read it there. An in-out argument is written at the very end, after all
-/// that reads it.
+/// Says where results are to be. A new argument is written as soon as its result is there, and stands for it
+/// from then on, so that other results made from it read it there. An in-out argument is written at the very
+/// end, after all that reads it.
 static void materializeResults(func::FuncOp function, ArrayRef<BlockArgument> destinations, unsigned inputs) {
   Block &body = function.getBody().front();
   auto terminator = cast<func::ReturnOp>(body.getTerminator());
   auto materialize = [&](OpBuilder &builder, Value value, Value destination) {
-    return bufferization::MaterializeInDestinationOp::create(builder, terminator.getLoc(), destination.getType(), value,
-                                                             destination);
+    return bufferization::MaterializeInDestinationOp::create(builder, terminator.getLoc(),
+                                                             destination.getType(), value, destination);
   };
   for (auto [operand, destination] : llvm::zip_equal(terminator->getOpOperands(), destinations)) {
     if (destination.getArgNumber() < inputs)
@@ -148,15 +148,29 @@ static void materializeResults(func::FuncOp function, ArrayRef<BlockArgument> de
   }
 }
 
+/// Forgets destinations in which a value is built already; the analysis takes the second write for a
+/// conflict.
+static void dropFulfilledDestinations(func::FuncOp function) {
+  for (auto op : llvm::make_early_inc_range(function.getOps<bufferization::MaterializeInDestinationOp>()))
+    if (updates(op.getSource(), op.getDest())) {
+      op.getResult().replaceAllUsesWith(op.getSource());
+      op.erase();
+    }
+}
+
 LogicalResult bufferizeKernel(func::FuncOp function) {
   unsigned inputs = function.getNumArguments();
   SmallVector<BlockArgument> destinations = addDestinations(function);
   materializeResults(function, destinations, inputs);
   // Bufferisation makes new arguments.
-  auto numbers = llvm::map_to_vector(destinations, [](BlockArgument argument) { return argument.getArgNumber(); });
+  auto numbers =
+      llvm::map_to_vector(destinations, [](BlockArgument argument) { return argument.getArgNumber(); });
   auto module = function->getParentOfType<ModuleOp>();
+  IRRewriter rewriter(module.getContext());
+  if (failed(bufferization::eliminateEmptyTensors(rewriter, module)))
+    return failure();
+  dropFulfilledDestinations(function);
   PassManager pm(module.getContext());
-  pm.addPass(bufferization::createEmptyTensorEliminationPass());
   bufferization::OneShotBufferizePassOptions options;
   options.bufferizeFunctionBoundaries = true;
   options.functionBoundaryTypeConversion = bufferization::LayoutMapOption::IdentityLayoutMap;

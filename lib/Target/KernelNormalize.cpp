@@ -88,9 +88,12 @@ static void fuseElementwiseOps(func::FuncOp function) {
 }
 
 /// The liberties that arithmetic gets: a product may be contracted into a sum, and the larger of two zeros of
-/// different sign is either (which saves half of the instructions of a maximum that respects NaN).
+/// different sign is either (which saves half of the instructions of a maximum that respects NaN). Rounding
+/// to a narrow type stays: it is what the model says, and must not depend on what is fused.
 static void relaxArithmetic(func::FuncOp function) {
   function.walk([](arith::ArithFastMathInterface op) {
+    if (isa<arith::ExtFOp, arith::TruncFOp>(op.getOperation()))
+      return;
     auto flags =
         op.getFastMathFlagsAttr() ? op.getFastMathFlagsAttr().getValue() : arith::FastMathFlags::none;
     flags = flags |

@@ -22,6 +22,13 @@ def read(path):
     return tensors
 
 
+def distance(a, b):
+    """How far apart two numbers are; what is equal or not a number in both is not, what is in one is infinitely so."""
+    if a == b or (a != a and b != b):
+        return 0.0
+    return abs(a - b) if a - b == a - b else float("inf")
+
+
 def main(saved_path, expected_path, *words):
     saved, expected = read(saved_path), read(expected_path)
     words = words or ("losses", "output.", "grad.", "after3.")
@@ -35,8 +42,8 @@ def main(saved_path, expected_path, *words):
             print(f"{name}: {'missing' if other is None else f'shape {other[0]} instead of {shape}'}")
             bad += 1
             continue
-        difference = max((abs(a - b) for a, b in zip(other[1], values)), default=0.0)
-        relative = difference / max(1.0, max(map(abs, values), default=0.0))
+        difference = max(map(distance, other[1], values), default=0.0)
+        relative = difference / max(1.0, max((abs(b) for b in values if abs(b) < float('inf')), default=0.0))
         worst = max(worst, (relative, name))
         if not relative <= TOLERANCE:
             print(f"{name}: differs by {difference:.3g}")
