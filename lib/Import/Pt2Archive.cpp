@@ -2,6 +2,7 @@
 
 #include "ZipFile.h"
 
+#include "plumb/Import/Functionalize.h"
 #include "plumb/Support/Suggest.h"
 
 #include <algorithm>
@@ -139,7 +140,7 @@ bool Pt2Archive::loadProgram(Diagnostics &diagnostics) {
   model_ = preferred == names.end() ? names.front() : *preferred;
   std::optional<json::Document> json = document(folder + model_ + extension, diagnostics);
   std::optional<ExportedProgram> program = json ? parseExportedProgram(*json, diagnostics) : std::nullopt;
-  if (!program)
+  if (!program || !functionalize(*program, diagnostics))
     return false;
   program_ = std::move(*program);
   return true;

@@ -428,6 +428,59 @@ FAMILIES["overloads"] = {
     "pad_circular": (lambda x: F.pad(x, (1, 2), mode="circular"), real(2, 3, 4)),
 }
 
+
+
+def written(function):
+    """`function` writes to its first operand, or to a part of it; the operand is a value here, not a parameter."""
+
+    def case(x, *others):
+        y = x * 1
+        result = function(y, *others)
+        return y if result is None else (y, result)
+
+    return case
+
+
+def parts(x, value):
+    x[:, 0] = 2.0
+    x[1] += 1
+    x[:, 1:3] = value
+    x[0, 2].mul_(3)
+
+
+def through_views(x):
+    flat, turned = x.view(-1), x.t()
+    first, second = x[0:1], x[1:2]
+    flat.add_(1)
+    turned[0].mul_(2)
+    x.select(0, 1).neg_()
+    return flat, second, turned, first + x.unsqueeze(0).squeeze(0)[1], x.narrow(1, 1, 2).permute(1, 0).fill_(1.5)
+
+
+def masks(x):
+    mask = torch.zeros(4, 4)
+    mask[:, 1:] += 2
+    mask.triu_(1)
+    return x + mask
+
+
+# What an operator writes to its operand is seen by all that share its memory.
+FAMILIES["in_place"] = {
+    "activations": (written(lambda x: F.relu(x, inplace=True)), real(3, 4)),
+    "arithmetic": (written(lambda x, y: x.add_(y).mul_(2).sub_(1).div_(3)), real(3, 4), real(4)),
+    "clamp": (written(lambda x: x.clamp_(-0.5, 0.5)), real(3, 4)),
+    "copy": (written(lambda x, y: x.copy_(y)), real(3, 4), real(4)),
+    "fill": (written(lambda x: x[0].fill_(2.5)), real(3, 4)),
+    "masked_fill": (written(lambda x, m: x.masked_fill_(m, -1.0)), real(3, 4), booleans(4)),
+    "index_put": (written(lambda x, i, y: x.__setitem__(i, y)), real(5, 4), s([3, 0]), real(2, 4)),
+    "scatter": (written(lambda x, i, y: x.scatter_(1, i, y)), real(2, 5), s([[0, 2], [4, 1]]), real(2, 2)),
+    "parts": (written(parts), real(3, 4), real(3, 2)),
+    "through_views": (written(through_views), real(3, 4)),
+    "masks": (masks, real(4, 4)),
+    "residual": (written(lambda x, y: x.__iadd__(y).relu_()), real(3, 4), real(3, 4)),
+    "order": (lambda x: [(y := x * 2), (z := y + 1), y.add_(1), y + z], real(3)),
+}
+
 FAMILIES["recurrent"] = {
     "lstm": (torch.nn.LSTM(3, 4, batch_first=True), real(2, 5, 3)),
     "lstm_two": (torch.nn.LSTM(3, 4, num_layers=2), real(5, 2, 3)),
