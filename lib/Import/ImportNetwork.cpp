@@ -318,7 +318,7 @@ static void importIm2col(NodeBuilder &node) {
   forEachTap(node, pooling, image, [&](Value part) {
     taps.push_back(viewAs(node, part, {shape[0], shape[1], 1, shapeOf(part)[2] * shapeOf(part)[3]}));
   });
-  Value all = node.infer<nn::CatOp>(taps, {{"dim", node.attribute(int64_t(2))}})[0];
+  Value all = joined(node, taps, 2);
   node.setResult(viewAs(node, all, {shape[0], shape[1] * shapeOf(all)[2], shapeOf(all)[3]}));
 }
 
@@ -398,8 +398,9 @@ template <bool ToPixels>
 static void importPixelShuffle(NodeBuilder &node) {
   Value self = node.tensor("self");
   int64_t factor = node.integer(ToPixels ? "upscale_factor" : "downscale_factor"), rank = rankOf(self);
-  if (rank < 3 || factor < 1)
-    node.refuse("an image of at least one channel and a positive factor are needed");
+  constexpr int64_t most = 1 << 20;
+  if (rank < 3 || factor < 1 || factor > most)
+    node.refuse("an image with channels and a factor from 1 to " + std::to_string(most) + " are needed");
   SmallVector<int64_t> shape(shapeOf(self)), apart(shapeOf(self).drop_back(3)), order;
   int64_t batch = rank - 3, channels = shape[batch], rows = shape[batch + 1], columns = shape[batch + 2];
   if (ToPixels ? channels % (factor * factor) != 0 : rows % factor || columns % factor)

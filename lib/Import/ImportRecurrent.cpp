@@ -81,10 +81,7 @@ static std::pair<Value, State> runLayer(NodeBuilder &node, Value sequence, State
     state = cell(node, viewAs(node, sliceOf(node, gates, 0, at, 1), {batch, size}), state, weights);
     outputs[at] = viewAs(node, state.hidden, {1, batch, shapeOf(state.hidden)[1]});
   }
-  Value all = outputs.size() == 1
-                  ? outputs[0]
-                  : Value(node.infer<nn::CatOp>(outputs, {{"dim", node.attribute(int64_t(0))}})[0]);
-  return {all, state};
+  return {joined(node, outputs, 0), state};
 }
 
 static Value layerOf(NodeBuilder &node, Value states, int64_t index) {
@@ -95,8 +92,7 @@ static Value stacked(NodeBuilder &node, ArrayRef<Value> states) {
   SmallVector<Value> parts;
   for (Value state : states)
     parts.push_back(viewAs(node, state, {1, shapeOf(state)[0], shapeOf(state)[1]}));
-  return parts.size() == 1 ? parts[0]
-                           : Value(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(int64_t(0))}})[0]);
+  return joined(node, parts, 0);
 }
 
 /// All layers. The states come as one tensor, or two for an LSTM, with a leading dim of layers and
@@ -117,6 +113,9 @@ static void importSequence(NodeBuilder &node, Cell cell, bool hasCellState) {
   if (initial.size() != (hasCellState ? 2u : 1u) || layers < 1 ||
       static_cast<int64_t>(parameters.size()) != layers * directions * each)
     node.refuse("the number of weights does not fit the number of layers (projections are not supported)");
+  for (Value states : initial)
+    if (rankOf(states) != 3)
+      node.refuse("the initial state must be (layers and directions, batch, features)");
   if (batchFirst)
     sequence = swapDims(node, sequence, 0, 1);
   if (shapeOf(sequence)[0] < 1 || shapeOf(sequence)[0] > mostSteps)
@@ -137,8 +136,7 @@ static void importSequence(NodeBuilder &node, Cell cell, bool hasCellState) {
       hidden.push_back(last.hidden);
       cells.push_back(last.cell);
     }
-    sequence = bothWays ? Value(node.infer<nn::CatOp>(outputs, {{"dim", node.attribute(int64_t(2))}})[0])
-                        : outputs[0];
+    sequence = joined(node, outputs, 2);
   }
   SmallVector<Value> results{batchFirst ? swapDims(node, sequence, 0, 1) : sequence, stacked(node, hidden)};
   if (hasCellState)

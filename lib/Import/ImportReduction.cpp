@@ -65,7 +65,7 @@ static Value product(NodeBuilder &node, Value value, int64_t dim) {
     Value both = multiply(node, sliceOf(node, value, dim, 0, half), sliceOf(node, value, dim, half, half));
     if (shapeOf(value)[dim] % 2) {
       Value odd = sliceOf(node, value, dim, 2 * half, 1);
-      both = node.infer<nn::CatOp>({both, odd}, {{"dim", node.attribute(dim)}})[0];
+      both = joined(node, {both, odd}, dim);
     }
     value = both;
   }

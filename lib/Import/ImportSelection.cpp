@@ -70,7 +70,7 @@ static void importStack(NodeBuilder &node) {
     shape.insert(shape.begin() + dim, 1);
     part = viewAs(node, part, shape);
   }
-  node.setResult(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
+  node.setResult(joined(node, parts, dim));
 }
 
 /// A dim with `left` and `right` elements more, taken from inside: mirrored without the border (reflect), the
@@ -96,7 +96,7 @@ static Value extended(NodeBuilder &node, Value value, int64_t dim, int64_t left,
   parts.push_back(value);
   if (right > 0)
     parts.push_back(border(mirrors ? size - 1 - right : repeats ? size - 1 : 0, right));
-  return parts.size() == 1 ? value : Value(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
+  return joined(node, parts, dim);
 }
 
 /// The sizes of the last dimension come first, each before and after.
@@ -234,7 +234,7 @@ static void importUnfold(NodeBuilder &node) {
     shape.push_back(1);
     places.push_back(viewAs(node, place, shape));
   }
-  node.setResult(node.infer<nn::CatOp>(places, {{"dim", node.attribute(rankOf(self))}})[0]);
+  node.setResult(joined(node, places, rankOf(self)));
 }
 
 //===-- Parts by index ----------------------------------------------------===//
@@ -315,6 +315,8 @@ static void importEye(NodeBuilder &node) {
   for (StringRef name : {"n", "m", "dtype"})
     node.ignore(name); // The recorded result has its shape and type.
   RankedTensorType type = node.resultType();
+  if (type.getRank() != 2)
+    node.refuse("the archive recorded a result of rank " + std::to_string(type.getRank()));
   Value onDiagonal = node.infer<nn::EqualOp>(
       {countAlong(node, type.getDimSize(0), 0, 2), countAlong(node, type.getDimSize(1), 1, 2)})[0];
   node.setResult(convertTo(node, onDiagonal, type.getElementType()));

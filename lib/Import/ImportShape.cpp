@@ -223,8 +223,7 @@ static void importCat(NodeBuilder &node) {
   SmallVector<Value> inputs = node.tensors("tensors");
   if (inputs.empty())
     node.refuse("there is nothing to join");
-  node.setResult(
-      node.infer<nn::CatOp>(inputs, {{"dim", node.attribute(node.dim("dim", rankOf(inputs[0]), 0))}})[0]);
+  node.setResult(joined(node, inputs, node.dim("dim", rankOf(inputs[0]), 0)));
 }
 
 /// A requested size of -1 keeps the size of the input's dimension, counted from the right.
@@ -259,11 +258,6 @@ static void importTensorSplit(NodeBuilder &node) {
   for (int64_t i = 0; i < sections; ++i)
     sizes.push_back(size / sections + (i < size % sections));
   setPieces(node, input, dim, sizes);
-}
-
-static Value joined(NodeBuilder &node, ValueRange parts, int64_t dim) {
-  return parts.size() == 1 ? parts[0]
-                           : Value(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
 }
 
 /// Rows side by side or, for `Dim` 0, above each other; vectors are rows.

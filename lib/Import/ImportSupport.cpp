@@ -94,6 +94,11 @@ Value meanOver(NodeBuilder &node, Value value, ArrayRef<int64_t> dims, bool keep
   return scaled(node, sumOver(node, value, dims, keepdim), 1 / count);
 }
 
+Value joined(NodeBuilder &node, ValueRange parts, int64_t dim) {
+  return parts.size() == 1 ? parts[0]
+                           : Value(node.infer<nn::CatOp>(parts, {{"dim", node.attribute(dim)}})[0]);
+}
+
 Value sliceOf(NodeBuilder &node, Value value, int64_t dim, int64_t start, int64_t count, int64_t step) {
   SmallVector<int64_t> shape(shapeOf(value)), offsets(shape.size(), 0), strides(shape.size(), 1);
   if (count == shape[dim])
@@ -112,7 +117,8 @@ Value padWith(NodeBuilder &node, Value value, double number, ArrayRef<int64_t> b
   for (auto [size, left, right] : llvm::zip_equal(shape, before, after)) {
     if (left < 0 || right < 0)
       node.refuse("negative padding is not supported; slice the tensor instead");
-    size += left + right;
+    if (__builtin_add_overflow(size, left, &size) || __builtin_add_overflow(size, right, &size))
+      node.refuse("the padded tensor has too many elements");
   }
   if (ArrayRef<int64_t>(shape) == shapeOf(value))
     return value;
@@ -144,7 +150,8 @@ Value repeatInterleaved(NodeBuilder &node, Value value, int64_t dim, int64_t cou
   apart.insert(apart.begin() + dim + 1, 1);
   Value repeated = viewAs(node, value, apart);
   apart[dim + 1] = count;
-  shape[dim] *= count;
+  if (__builtin_mul_overflow(shape[dim], count, &shape[dim]))
+    node.refuse("the repeated tensor has too many elements");
   return viewAs(node, broadcastTo(node, repeated, apart), shape);
 }
 

@@ -47,6 +47,8 @@ mlir::Value einsum(NodeBuilder &node, const std::string &equation, mlir::Value l
 mlir::Value sumOver(NodeBuilder &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepdim);
 mlir::Value meanOver(NodeBuilder &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepdim);
 
+/// Tensors one after the other along a dim.
+mlir::Value joined(NodeBuilder &node, mlir::ValueRange parts, int64_t dim);
 /// `count` elements from `start` on along a dim, `step` apart.
 mlir::Value sliceOf(NodeBuilder &node, mlir::Value value, int64_t dim, int64_t start, int64_t count,
                     int64_t step = 1);
