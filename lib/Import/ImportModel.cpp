@@ -306,7 +306,12 @@ private:
       nodeBuilder.checkAllRead();
       size_t index = 0;
       ArrayRef<Value> results = nodeBuilder.checkedResults();
-      forEachResult(node, [&](const std::string &name) { values_[name] = results[index++]; });
+      forEachResult(node, [&](const std::string &name) {
+        Value result = results[index++];
+        if (!node.hasGradient && isFloat(result))
+          result = nodeBuilder.create<nn::DetachOp>(typeOf(result), result)[0];
+        values_[name] = result;
+      });
     } catch (const Refusal &refusal) {
       refuseNode(node, refusal.reason);
     } catch (const MissingValue &) {

@@ -3,6 +3,7 @@
 #include "ZipFile.h"
 
 #include "plumb/Import/Functionalize.h"
+#include "plumb/Import/InlineRegions.h"
 #include "plumb/Support/Suggest.h"
 
 #include <algorithm>
@@ -140,7 +141,8 @@ bool Pt2Archive::loadProgram(Diagnostics &diagnostics) {
   model_ = preferred == names.end() ? names.front() : *preferred;
   std::optional<json::Document> json = document(folder + model_ + extension, diagnostics);
   std::optional<ExportedProgram> program = json ? parseExportedProgram(*json, diagnostics) : std::nullopt;
-  if (!program || !functionalize(*program, diagnostics))
+  // Functions of values, in one block: regions first, then what they write in place.
+  if (!program || !inlineRegions(*program, diagnostics) || !functionalize(*program, diagnostics))
     return false;
   program_ = std::move(*program);
   return true;

@@ -165,6 +165,7 @@ struct Node {
       modules; ///< Outermost first; the last one owns the node. Empty if the file does not say.
   std::optional<PythonFrame> frame; ///< The innermost line outside torch's own packages.
   Range range;                      ///< In the JSON record.
+  bool hasGradient = true;          ///< False for a node that ran under torch.no_grad.
 
   /// The argument of that name, or null if it was left at its default.
   const Argument *find(std::string_view argument) const;
