@@ -21,6 +21,11 @@ public:
   void build() {
     buildMesh();
     buildPipeline();
+    if (plan_.batch)
+      BatchRuleOp::create(builder_, at(plan_.batch->range), text(plan_.batch->of),
+                          integer(plan_.batch->size));
+    for (const auto &group : plan_.aliases)
+      buildAliasRule(group);
     for (const spec::LayoutEntry &entry : plan_.layouts)
       buildLayoutRule(entry);
     for (const spec::InputEntry &entry : plan_.inputs)
@@ -66,6 +71,32 @@ private:
     for (const spec::SplitPoint &point : pipeline.split)
       SplitRuleOp::create(builder_, at(point.module.range), text(point.module.value),
                           point.isEnd ? builder_.getUnitAttr() : UnitAttr());
+    if (pipeline.policy)
+      buildPolicy(*pipeline.policy);
+    for (const spec::Sharing &sharing : pipeline.sharing)
+      SharingRuleOp::create(builder_, at(sharing.match.range), text(sharing.match.value),
+                            text(sharing.choice));
+  }
+
+  void buildPolicy(const spec::SplitPolicy &policy) {
+    SmallVector<Attribute> modules;
+    for (const std::vector<std::string> &stage : policy.modules)
+      modules.push_back(builder_.getStrArrayAttr(SmallVector<StringRef>(stage.begin(), stage.end())));
+    SplitPolicyOp::create(
+        builder_, at(policy.range), text(policy.kind),
+        policy.stages ? integer(*policy.stages) : IntegerAttr(), policy.by ? text(*policy.by) : StringAttr(),
+        policy.list.empty() ? DenseI64ArrayAttr() : builder_.getDenseI64ArrayAttr(policy.list),
+        policy.of.empty() ? StringAttr() : text(policy.of),
+        modules.empty() ? ArrayAttr() : builder_.getArrayAttr(modules));
+  }
+
+  void buildAliasRule(const std::vector<spec::Located<std::string>> &group) {
+    if (group.empty())
+      return;
+    SmallVector<Attribute> names;
+    for (const spec::Located<std::string> &name : group)
+      names.push_back(text(name.value));
+    AliasRuleOp::create(builder_, at(group.front().range), builder_.getArrayAttr(names));
   }
 
   DictionaryAttr placements(const std::vector<spec::AxisPlacement> &list) {
@@ -103,7 +134,17 @@ private:
       name = text(std::get<std::string>(loss.output.value));
     if (loss.reduce)
       reduce = text(loss.reduce->value);
-    LossRuleOp::create(builder_, at(loss.output.range), index, name, reduce);
+    StringAttr target;
+    TypeAttr targetType;
+    if (loss.target) {
+      target = text(loss.target->value);
+      targetType = TypeAttr::get(builder_.getIntegerType(loss.targetType == "i32" ? 32 : 64));
+    }
+    // What PyTorch ignores unless it is told otherwise.
+    constexpr int64_t ignored = -100;
+    LossRuleOp::create(builder_, at(loss.output.range), index, name, reduce, target, targetType,
+                       target ? integer(loss.ignoreIndex ? loss.ignoreIndex->value : ignored)
+                              : IntegerAttr());
   }
 
   const spec::PlanSpec &plan_;

@@ -102,8 +102,8 @@ static Value variance(NodeBuilder &node, Value self, ArrayRef<int64_t> dims, dou
     node.refuse("the variance of " + std::to_string(static_cast<int64_t>(count)) +
                 " elements is not a number");
   Value distance = subtract(node, self, meanOver(node, self, dims, true));
-  return scaled(node, sumOver(node, multiply(node, distance, distance), dims, keepdim),
-                1 / (count - correction));
+  return dividedByCount(node, sumOver(node, multiply(node, distance, distance), dims, keepdim), count,
+                        correction);
 }
 
 static double correctionOf(NodeBuilder &node) {

@@ -2,6 +2,8 @@
 
 #include "ImportSupport.h"
 
+#include "plumb/Dialect/NN/NNAttributes.h"
+
 using namespace mlir;
 
 namespace plumb {
@@ -87,11 +89,17 @@ Value sumOver(NodeBuilder &node, Value value, ArrayRef<int64_t> dims, bool keepd
   return node.infer<nn::SumOp>(value, {{"dims", node.attribute(dims)}, {"keepdim", node.flag(keepdim)}})[0];
 }
 
+Value dividedByCount(NodeBuilder &node, Value sum, double count, double correction) {
+  Value mean = node.infer<nn::ScaleOp>(sum, {{"factor", node.attribute(1 / (count - correction))}})[0];
+  mean.getDefiningOp()->setAttr(nn::kMeanAttr, node.attribute(correction));
+  return mean;
+}
+
 Value meanOver(NodeBuilder &node, Value value, ArrayRef<int64_t> dims, bool keepdim) {
   double count = 1;
   for (int64_t dim : dims)
     count *= static_cast<double>(shapeOf(value)[dim]);
-  return scaled(node, sumOver(node, value, dims, keepdim), 1 / count);
+  return dividedByCount(node, sumOver(node, value, dims, keepdim), count);
 }
 
 Value joined(NodeBuilder &node, ValueRange parts, int64_t dim) {

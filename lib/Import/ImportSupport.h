@@ -45,6 +45,8 @@ mlir::Value logicalNot(NodeBuilder &node, mlir::Value condition);
 mlir::Value einsum(NodeBuilder &node, const std::string &equation, mlir::Value lhs, mlir::Value rhs);
 
 mlir::Value sumOver(NodeBuilder &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepdim);
+/// The sum of `count` terms over the count less `correction`.
+mlir::Value dividedByCount(NodeBuilder &node, mlir::Value sum, double count, double correction = 0);
 mlir::Value meanOver(NodeBuilder &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepdim);
 
 /// Tensors one after the other along a dim.

@@ -5,6 +5,9 @@ namespace plumb::spec {
 const char *const kPlacementPattern =
     R"(shard\( *(-?[0-9]{1,9}) *(?:, *blocks *= *([1-9][0-9]{0,8}) *)?\)|(replicate|partial\( *sum *\)))";
 
+const char *const kInitialPattern =
+    R"(zeros|ones|normal(?:\( *([0-9]{1,9}(?:\.[0-9]{0,15})?(?:e-?[0-9]{1,2})?) *\))?)";
+
 static Schema placement() {
   return pattern("What the axis does to the tensor: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or "
                  "\"partial(sum)\". Negative dims count from the last one.",
@@ -23,19 +26,19 @@ static Schema pipeline() {
       named("module names with \"beginning\" or \"end\"",
             map("Module name to \"beginning\" (before its first operation) or \"end\" (after its last).",
                 oneOfStrings("Where the stage boundary is.", {"beginning", "end"})));
-  Schema policy = unsupported(
-      named("a policy",
-            object("A policy that chooses the boundaries.",
-                   {{"policy", oneOfStrings("How the model is cut.", {"balanced", "layers", "each"}), true},
-                    {"stages", integer("Number of stages.", 1)},
-                    {"by", oneOfStrings("What is balanced.", {"flops", "parameters", "time"})},
-                    {"list", array("Number of layers in each stage.", integer("Layers.", 1))},
-                    {"of", text("Module whose children become stages.")}})));
-  Schema layoutString = unsupported(
-      named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\".")));
-  Schema moduleLists =
-      unsupported(named("lists of module names",
-                        array("Module names of each stage.", array("A stage.", text("A module name.")))));
+  Schema policy = named(
+      "a policy",
+      object("A policy that chooses the boundaries; the model has no markers then.",
+             {{"policy", oneOfStrings("How the model is cut.", {"balanced", "layers", "each"}), true},
+              {"stages", integer("balanced: number of stages; as many as there are places if not given.", 1)},
+              {"by", oneOfStrings("balanced: what is balanced; \"flops\" if not given.",
+                                  {"flops", "parameters", "time"})},
+              {"list", array("layers: number of layers in each stage.", integer("Layers.", 1))},
+              {"of", text("each: module whose children become stages.")}}));
+  Schema layoutString =
+      named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\"."));
+  Schema moduleLists = named("lists of module names",
+                             array("Module names of each stage.", array("A stage.", text("A module name."))));
   return object(
       "How a step runs through the pipeline.",
       {{"axis", text("The mesh axis of the stages; \"pp\" if not given.")},
@@ -47,16 +50,19 @@ static Schema pipeline() {
        {"microbatches", integer("Pieces that the global batch is cut into; 1 if not given.", 1)},
        {"stages_per_rank", integer("Stages on each pipeline rank; as many as needed if not given.", 1)},
        {"split",
-        oneOf("Stage boundaries, besides the pipe_split markers of the model.",
-              {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
+        oneOf(
+            "Stage boundaries: places besides the pipe_split markers of the model, or a policy that chooses "
+            "all of them.",
+            {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
        {"placement", oneOf("Which rank runs which stage; \"loop\" if not given.",
                            {oneOfStrings("A named order; \"v\" turns back at the last rank.", {"loop", "v"}),
                             unsupported(array("The rank of each stage.", integer("A rank.", 0)))})},
        {"multi_use_parameters",
         oneOf("What becomes of a parameter that several stages use; \"replicate\" if not given.",
-              {oneOfStrings("The same for all.", {"replicate"}, {"transmit", "auto"}),
-               unsupported(map("Parameter name, or a pattern, to a choice.",
-                               oneOfStrings("A choice.", {"replicate", "transmit", "auto"})))})}});
+              {oneOfStrings("The same for all.", {"replicate", "transmit", "auto"}),
+               named("a choice per parameter",
+                     map("Parameter name, or a pattern, to a choice; the last that matches counts.",
+                         oneOfStrings("A choice.", {"replicate", "transmit", "auto"})))})}});
 }
 
 static Schema layoutEntry() {
@@ -98,9 +104,14 @@ static Schema loss() {
       "What training makes small; without it only the forward pass is planned.",
       {{"output", std::move(output), true},
        {"reduce", oneOfStrings("How the loss is reduced from the output; not given if it is the loss itself.",
-                               {"mean_square", "mean", "sum"}, {"cross_entropy"})},
-       {"target", unsupported(any("The input that holds the labels."))},
-       {"ignore_index", unsupported(integer("The label that does not count."))}});
+                               {"mean_square", "mean", "sum", "cross_entropy"})},
+       {"target",
+        object(
+            "cross_entropy: the input that holds the labels, which is added to the model. Its shape is that "
+            "of the output without the last dim, the classes.",
+            {{"name", text("Its name."), true},
+             {"dtype", oneOfStrings("Its element type; \"i64\" if not given.", {"i64", "i32"})}})},
+       {"ignore_index", integer("cross_entropy: the label that does not count; -100 if not given.")}});
 }
 
 static Schema optimizer() {
@@ -128,13 +139,22 @@ static Schema plan() {
        {"pipeline", pipeline()},
        {"layouts", array("Layouts of modules, in the order in which they apply.", layoutEntry())},
        {"inputs", std::move(inputs)},
-       {"batch", unsupported(any("What dimension 0 of the export stands for, and the size to compile for."))},
+       {"batch",
+        object("The batch to compile for, where it is not that of the export.",
+               {{"of", oneOfStrings("Whose rows are counted.", {"global", "replica", "microbatch"}), true},
+                {"size", integer("Number of rows.", 1), true}})},
        {"loss", loss()},
        {"optimizer", optimizer()},
        {"storage", unsupported(any("Parameters that are stored in shards and gathered for use."))},
        {"recompute", unsupported(any("Activations that are computed again in the backward pass."))},
-       {"aliases", unsupported(any("Parameters that are one, where the export does not say so."))},
-       {"init", unsupported(any("Initial values of parameters that the export has none for."))},
+       {"aliases", array("Parameters that are one, where the export does not say so.",
+                         array("Names of one parameter.", text("A parameter name.")))},
+       {"init",
+        map("Initial values of parameters that the export has none for: parameter name, or a pattern, to a "
+            "way; the last that matches counts.",
+            pattern("\"zeros\", \"ones\", or \"normal\" with the standard deviation in brackets if it is "
+                    "not 0.02.",
+                    kInitialPattern, "\"zeros\", \"ones\", \"normal\" or such as \"normal(0.02)\""))},
        {"precision", unsupported(any("Element types of the computation."))},
        {"memory_limit", unsupported(any("Bytes that a rank may use."))},
        {"topology", unsupported(any("Bandwidth and latency of each mesh axis."))},

@@ -10,6 +10,9 @@ namespace plumb::spec {
 /// A regular expression with groups: the dim and the blocks of a shard, and the word of any other placement.
 extern const char *const kPlacementPattern;
 
+/// A regular expression with a group: the deviation of a normal distribution.
+extern const char *const kInitialPattern;
+
 /// Every key of the plan spec with its type and meaning.
 const Schema &planTable();
 

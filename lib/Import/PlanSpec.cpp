@@ -70,6 +70,44 @@ bool isOnV(const std::string &schedule) {
   return schedule == "zb-v" || schedule == "v-half" || schedule == "v-min" || schedule == "dualpipe-v";
 }
 
+/// A policy is an object with a key of that name, a layout string, or lists of module names.
+SplitPolicy toPolicy(const json::Value &value) {
+  SplitPolicy policy;
+  policy.range = value.range;
+  if (const std::string *layout = value.asString()) {
+    policy.kind = "layout";
+    policy.of = *layout;
+  } else if (const json::Array *stages = value.asArray()) {
+    policy.kind = "modules";
+    for (const json::Value &stage : *stages) {
+      policy.modules.emplace_back();
+      for (const json::Value &name : *stage.asArray())
+        policy.modules.back().push_back(*name.asString());
+    }
+  } else {
+    policy.kind = *value.find("policy")->asString();
+    if (const json::Value *count = value.find("stages"))
+      policy.stages = *count->asInteger();
+    if (const json::Value *by = value.find("by"))
+      policy.by = *by->asString();
+    if (const json::Value *of = value.find("of"))
+      policy.of = *of->asString();
+    if (const json::Value *list = value.find("list"))
+      for (const json::Value &count : *list->asArray())
+        policy.list.push_back(*count.asInteger());
+  }
+  return policy;
+}
+
+std::vector<Sharing> toSharing(const json::Value &value) {
+  if (const std::string *choice = value.asString())
+    return {{{"*", value.range}, *choice}};
+  std::vector<Sharing> result;
+  for (const json::Member &member : *value.asObject())
+    result.push_back({toString(member), *member.value.asString()});
+  return result;
+}
+
 Pipeline toPipeline(const json::Value &value) {
   Pipeline pipeline;
   pipeline.range = value.range;
@@ -85,9 +123,15 @@ Pipeline toPipeline(const json::Value &value) {
     pipeline.placement = toString(*placement);
   else if (isOnV(pipeline.schedule.value))
     pipeline.placement = {"v", pipeline.schedule.range};
-  if (const json::Value *split = value.find("split"))
-    for (const json::Member &member : *split->asObject())
-      pipeline.split.push_back({toString(member), *member.value.asString() == "end"});
+  if (const json::Value *split = value.find("split")) {
+    if (!split->asObject() || split->find("policy"))
+      pipeline.policy = toPolicy(*split);
+    else
+      for (const json::Member &member : *split->asObject())
+        pipeline.split.push_back({toString(member), *member.value.asString() == "end"});
+  }
+  if (const json::Value *sharing = value.find("multi_use_parameters"))
+    pipeline.sharing = toSharing(*sharing);
   return pipeline;
 }
 
@@ -120,7 +164,25 @@ Loss toLoss(const json::Value &value) {
     loss.output.value = *output.asString();
   if (const json::Value *reduce = value.find("reduce"))
     loss.reduce = toString(*reduce);
+  if (const json::Value *target = value.find("target")) {
+    loss.target = toString(*target->find("name"));
+    if (const json::Value *type = target->find("dtype"))
+      loss.targetType = *type->asString();
+  }
+  if (const json::Value *ignore = value.find("ignore_index"))
+    loss.ignoreIndex = toInteger(*ignore);
   return loss;
+}
+
+/// `normal(0.02)`, `zeros` or `ones`.
+Initial toInitial(const json::Member &member) {
+  static const std::regex pattern(kInitialPattern);
+  const std::string &text = *member.value.asString();
+  Initial initial{toString(member), text.substr(0, text.find('('))};
+  std::smatch match;
+  if (std::regex_match(text, match, pattern) && match[1].matched)
+    initial.deviation = std::strtod(match.str(1).c_str(), nullptr);
+  return initial;
 }
 
 PlanSpec toPlanSpec(const json::Document &document) {
@@ -143,6 +205,17 @@ PlanSpec toPlanSpec(const json::Document &document) {
       else if (!member.value.asObject()->empty()) // `{}` says nothing: the input is a batch, as by default.
         plan.inputs.push_back({toString(member), toPlacements(member.value)});
     }
+  if (const json::Value *batch = root.find("batch"))
+    plan.batch = {batch->range, *batch->find("of")->asString(), *batch->find("size")->asInteger()};
+  if (const json::Value *aliases = root.find("aliases"))
+    for (const json::Value &group : *aliases->asArray()) {
+      plan.aliases.emplace_back();
+      for (const json::Value &name : *group.asArray())
+        plan.aliases.back().push_back(toString(name));
+    }
+  if (const json::Value *init = root.find("init"))
+    for (const json::Member &member : *init->asObject())
+      plan.init.push_back(toInitial(member));
   if (const json::Value *loss = root.find("loss"))
     plan.loss = toLoss(*loss);
   if (const json::Value *optimizer = root.find("optimizer")) {
@@ -163,6 +236,10 @@ public:
   void check() {
     checkMesh();
     checkPipeline();
+    if (plan_.pipeline.policy)
+      checkPolicy(*plan_.pipeline.policy);
+    if (plan_.loss)
+      checkLoss(*plan_.loss);
     for (const LayoutEntry &entry : plan_.layouts)
       checkLayout(entry);
     for (const InputEntry &entry : plan_.inputs)
@@ -199,6 +276,41 @@ private:
     checkCount(pipeline.microbatches);
     if (pipeline.stagesPerRank)
       checkCount(*pipeline.stagesPerRank);
+  }
+
+  /// Each policy has its own keys.
+  void checkPolicy(const SplitPolicy &policy) {
+    if (policy.kind == "layout")
+      return;
+    auto check = [&](const char *key, const char *owner, bool isGiven, bool isNeeded) {
+      if (isGiven && policy.kind != owner)
+        error(policy.range, "\"" + std::string(key) + "\" belongs to the policy \"" + owner +
+                                "\", not to \"" + policy.kind + "\"");
+      else if (isNeeded && !isGiven && policy.kind == owner)
+        error(policy.range, "the policy \"" + policy.kind + "\" needs the key \"" + key + "\"");
+    };
+    check("stages", "balanced", policy.stages.has_value(), false);
+    check("by", "balanced", policy.by.has_value(), false);
+    check("list", "layers", !policy.list.empty(), true);
+    check("of", "each", !policy.of.empty(), true);
+    if (policy.kind == "modules" && policy.modules.empty())
+      error(policy.range, "the list names no stage");
+    for (int64_t count : policy.list)
+      if (count > INT32_MAX)
+        error(policy.range, "a number of layers must be less than 2^31");
+    if (policy.stages)
+      checkCount({*policy.stages, policy.range});
+  }
+
+  void checkLoss(const Loss &loss) {
+    bool isCrossEntropy = loss.reduce && loss.reduce->value == "cross_entropy";
+    if (isCrossEntropy && !loss.target)
+      error(loss.reduce->range,
+            "\"cross_entropy\" needs \"target\": {\"name\": …}, the input that holds the labels");
+    if (!isCrossEntropy && loss.target)
+      error(loss.target->range, "\"target\" belongs to \"reduce\": \"cross_entropy\"");
+    if (!isCrossEntropy && loss.ignoreIndex)
+      error(loss.ignoreIndex->range, "\"ignore_index\" belongs to \"reduce\": \"cross_entropy\"");
   }
 
   void checkCount(const Located<int64_t> &count) {

@@ -116,9 +116,14 @@ static Json describeStage(StageOp stage) {
   };
   for (Operation &op : stage.getBody().front()) {
     if (auto load = dyn_cast<LoadOp>(op)) {
-      if (isa_and_nonnull<ParameterOp>(SymbolTable::lookupNearestSymbolFrom(load, load.getSymbolAttr())) &&
-          seen.insert(load.getSymbol()))
-        parameters.push_back(load.getSymbol().str());
+      // Those that the stage computes with, be it from a copy that their owner sent.
+      Operation *symbol = SymbolTable::lookupNearestSymbolFrom(load, load.getSymbolAttr());
+      auto state = dyn_cast_or_null<StateOp>(symbol);
+      bool isCopy = state && state.getKind() == "copy";
+      StringRef name = isCopy ? *state.getOf() : load.getSymbol();
+      bool isOnce = getPhase(load) == Phase::Begin || getPhase(load) == Phase::Update;
+      if ((isCopy || isa_and_nonnull<ParameterOp>(symbol)) && !isOnce && seen.insert(name))
+        parameters.push_back(name.str());
     } else if (auto send = dyn_cast<ccl::SendOp>(op)) {
       sends.push_back(
           transfer(static_cast<int64_t>(send.getPeer()), send.getCommunicator(), send.getValue().getType()));

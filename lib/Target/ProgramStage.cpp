@@ -85,9 +85,9 @@ std::string StageWriter::pointer(Value value) {
 /// What an op is there for beyond its module: the boundary that a collective serves, the other end of a
 /// transfer.
 std::string StageWriter::describeServed(Operation *op) const {
-  Part part = getPart(op);
-  if (part.isTransfer())
-    return (part.isSend() ? "to stage " : "from stage ") + std::to_string(part.peer);
+  if (isa<ccl::SendOp, ccl::RecvOp>(op))
+    return (isa<ccl::SendOp>(op) ? "to stage " : "from stage ") +
+           std::to_string(op->getAttrOfType<IntegerAttr>("peer").getInt());
   if (auto boundary = op->getAttrOfType<StringAttr>("plumb.boundary"))
     return boundary.str();
   auto communicator = op->getAttrOfType<FlatSymbolRefAttr>("communicator");
@@ -165,8 +165,8 @@ void StageWriter::writeTransfer(Operation *op) {
   Value value = sends ? op->getOperand(0) : Value(op->getResult(0));
   StringRef symbol = op->getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
   ArrayRef<int64_t> members = plan.symbols.lookup<ccl::CommunicatorOp>(symbol).getPipeline();
-  auto peer =
-      std::distance(members.begin(), llvm::find(members, plan.pipeline.coordinateOf(getPart(op).peer)));
+  int64_t other = op->getAttrOfType<IntegerAttr>("peer").getInt();
+  auto peer = std::distance(members.begin(), llvm::find(members, plan.pipeline.coordinateOf(other)));
   line("PLUMB_NCCL({0}({1}, {2}, {3}, {4}, rank.comm({5}), stream));", sends ? "ncclSend" : "ncclRecv",
        pointer(value), countElements(value), getElementNames(value).nccl, peer,
        plan.communicators.lookup(symbol));
@@ -207,7 +207,7 @@ void StageWriter::writeOp(Operation *op) {
     return writeCopy(names.getAddress(store), pointer(store.getValue()), store.getValue().getType());
   if (auto recv = dyn_cast<ccl::RecvOp>(op); recv && plan.pipeline.isHandover(index, getPart(op)))
     return writeHandover(recv);
-  if (getPart(op).isTransfer())
+  if (isa<ccl::SendOp, ccl::RecvOp>(op))
     return writeTransfer(op);
   writeCollective(op);
 }

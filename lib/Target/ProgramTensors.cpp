@@ -151,6 +151,14 @@ static int64_t getStride(const Pipeline &pipeline, StringRef symbol) {
   return 0;
 }
 
+/// A rank that was sent its parameter has no more than its share of the gradient.
+static void keepWhereOwned(TensorEntry &entry, ParameterOp parameter) {
+  ArrayRef<int64_t> owned = parameter->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr).asArrayRef();
+  for (auto [offset, place] : llvm::zip(entry.offsets, owned))
+    if (place < 0)
+      offset = -1;
+}
+
 LogicalResult TensorTables::write() {
   SmallVector<TensorEntry> parameters, gradients, outputs, loss;
   std::map<int64_t, TensorEntry> outputsByIndex;
@@ -166,10 +174,12 @@ LogicalResult TensorTables::write() {
       if (state.getKind() == "gradient") {
         StringRef of = state.getOf().value_or(state.getSymName());
         TensorEntry entry = getEntry(&op, type, of);
-        if (auto parameter = plan.symbols.lookup<ParameterOp>(of))
+        if (auto parameter = plan.symbols.lookup<ParameterOp>(of)) {
+          keepWhereOwned(entry, parameter);
           if (ArrayAttr aliases = parameter.getAliasesAttr())
             for (StringRef alias : aliases.getAsValueRange<StringAttr>())
               entry.aliases.push_back(alias.str());
+        }
         gradients.push_back(std::move(entry));
       } else if (state.getKind() == "loss") {
         loss.push_back(getEntry(&op, type, "loss"));

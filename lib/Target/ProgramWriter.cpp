@@ -156,7 +156,7 @@ void ProgramWriter::writeFunction(StringRef comment, StringRef name, bool perMic
 
 bool plumb::target::isSilent(Operation *op) {
   return isa<LoadOp, InputOp, ccl::SliceOp>(op) || op->hasTrait<nn::Reinterprets>() ||
-         (isa<StoreOp>(op) && !op->hasAttr(kCopyAttr)) || (isa<ccl::SendOp>(op) && readStream(op) == 0);
+         (isa<StoreOp>(op) && !op->hasAttr(kCopyAttr)) || (isa<ccl::SendOp>(op) && !op->hasAttr(kStreamAttr));
 }
 
 bool ProgramPlan::hasPart(int64_t stage, const Part &part) const {
@@ -169,7 +169,7 @@ llvm::StringSet<> plumb::target::findCommunicators(const Pipeline &pipeline) {
   for (StageOp stage : pipeline.stages)
     for (Operation &op : stage.getBody().front())
       if (auto communicator = op.getAttrOfType<FlatSymbolRefAttr>("communicator"))
-        if (!isa<ccl::SendOp, ccl::RecvOp>(op) || readStream(&op) != 0)
+        if (!isa<ccl::SendOp, ccl::RecvOp>(op) || op.hasAttr(kStreamAttr))
           used.insert(communicator.getValue());
   return used;
 }

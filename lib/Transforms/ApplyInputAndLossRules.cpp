@@ -67,39 +67,46 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
   return success();
 }
 
-LogicalResult plumb::applyInputRules(ModuleOp module, ProgramOp program) {
+/// Whether the axes that a rule names can shard an input.
+static LogicalResult checkAxes(ModuleOp module, InputRuleOp rule) {
   auto mesh = findOp<MeshOp>(module);
+  for (NamedAttribute placement : rule.getPlacements()) {
+    StringRef axis = placement.getName();
+    if (axis == findOp<PipelineOp>(module).getAxis())
+      return emitError(rule.getLoc()) << "the pipeline axis \"" << axis << "\" cannot shard an input";
+    if (axis == kMicrobatchAxis || mesh.findAxis(axis))
+      continue;
+    std::vector<std::string> names;
+    for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
+      names.push_back(name.str());
+    return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\""
+                                    << didYouMean(axis.str(), names);
+  }
+  return success();
+}
+
+LogicalResult plumb::applyInputRules(ModuleOp module, ProgramOp program) {
+  bool isFine = true;
   llvm::StringMap<InputRuleOp> rules;
   for (InputRuleOp rule : module.getOps<InputRuleOp>()) {
+    isFine &= succeeded(checkAxes(module, rule));
     rules[rule.getName()] = rule;
-    for (NamedAttribute placement : rule.getPlacements()) {
-      StringRef axis = placement.getName();
-      if (axis == findOp<PipelineOp>(module).getAxis())
-        return emitError(rule.getLoc()) << "the pipeline axis \"" << axis << "\" cannot shard an input";
-      if (axis != kMicrobatchAxis && !mesh.findAxis(axis)) {
-        std::vector<std::string> names;
-        for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
-          names.push_back(name.str());
-        return emitError(rule.getLoc())
-               << "the mesh has no axis \"" << axis << "\"" << didYouMean(axis.str(), names);
-      }
-    }
   }
   std::vector<std::string> names;
   for (InputOp input : program.getBody().getOps<InputOp>()) {
     names.push_back(input.getName().str());
-    auto found = rules.find(input.getName());
-    if (failed(shardInput(module, input, found == rules.end() ? InputRuleOp() : found->second)))
-      return failure();
+    isFine &= succeeded(shardInput(module, input, rules.lookup(input.getName())));
     rules.erase(input.getName());
   }
   for (InputRuleOp rule : llvm::make_early_inc_range(module.getOps<InputRuleOp>())) {
-    if (rules.contains(rule.getName()))
-      return emitError(rule.getLoc()) << "the model has no input \"" << rule.getName() << "\""
-                                      << didYouMean(rule.getName().str(), names);
+    if (rules.contains(rule.getName())) {
+      emitError(rule.getLoc()) << "the model has no input \"" << rule.getName() << "\""
+                               << didYouMean(rule.getName().str(), names);
+      isFine = false;
+    }
     rule.erase();
   }
-  return success();
+  return success(isFine);
 }
 
 //===----------------------------------------------------------------------===//
@@ -125,26 +132,74 @@ static FailureOr<OutputOp> findLossOutput(LossRuleOp rule, ProgramOp program) {
                                   << didYouMean(rule.getName().value_or("").str(), names);
 }
 
+static Value sumAll(OpBuilder &builder, Location loc, Value value) {
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
+  if (dims.empty())
+    return value;
+  return nn::SumOp::create(builder, loc, value, builder.getDenseI64ArrayAttr(dims), UnitAttr());
+}
+
+/// The mean over all labels that are not ignored: a sum divided by their global count, in the graph.
+static Value buildCrossEntropy(OpBuilder &builder, LossRuleOp rule, Value logits, Value labels) {
+  Location loc = rule.getLoc();
+  auto ignore = builder.getI64IntegerAttr(rule.getIgnore().value_or(-100));
+  auto losses = nn::CrossEntropyOp::create(builder, loc, logits, labels, ignore);
+  Value counted = nn::IsValidOp::create(builder, loc, losses.getLosses().getType(), labels, ignore);
+  Value total = sumAll(builder, loc, losses.getLosses()), count = sumAll(builder, loc, counted);
+  return nn::DivOp::create(builder, loc, total, count);
+}
+
 /// Builds the reduction of a value to a scalar: sums only, a mean is a sum times one over the global count.
-static FailureOr<Value> buildReduction(OpBuilder &builder, LossRuleOp rule, Value value) {
+static FailureOr<Value> buildReduction(OpBuilder &builder, ProgramOp program, LossRuleOp rule, Value value) {
   StringRef reduce = *rule.getReduce();
   auto type = cast<RankedTensorType>(value.getType());
   if (!type.getElementType().isFloat())
     return emitError(rule.getLoc()) << "the loss cannot be reduced from " << type
                                     << ", which is not floating-point";
   Location loc = rule.getLoc();
+  if (reduce == "cross_entropy") {
+    for (InputOp input : program.getBody().getOps<InputOp>())
+      if (input.getName() == rule.getTarget())
+        return buildCrossEntropy(builder, rule, value, input);
+    return emitError(loc) << "the reduction \"cross_entropy\" needs a target";
+  }
   if (reduce == "mean_square")
     value = nn::MulOp::create(builder, loc, value, value);
   else if (reduce != "mean" && reduce != "sum")
     return emitError(loc) << "unknown reduction \"" << reduce
-                          << "\"; expected \"mean_square\", \"mean\" or \"sum\"";
-  if (type.getRank() > 0) {
-    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-    value = nn::SumOp::create(builder, loc, value, builder.getDenseI64ArrayAttr(dims), UnitAttr());
-  }
+                          << "\"; expected \"mean_square\", \"mean\", \"sum\" or \"cross_entropy\"";
+  value = sumAll(builder, loc, value);
   if (reduce != "sum" && type.getNumElements() > 0)
     value = nn::ScaleOp::create(builder, loc, value, builder.getF64FloatAttr(1.0 / type.getNumElements()));
   return value;
+}
+
+LogicalResult plumb::addLossTarget(ModuleOp module, ProgramOp program) {
+  for (LossRuleOp rule : module.getOps<LossRuleOp>()) {
+    if (!rule.getTarget())
+      continue;
+    int64_t index = 0;
+    for (InputOp input : program.getBody().getOps<InputOp>()) {
+      if (input.getName() == *rule.getTarget())
+        return emitError(rule.getLoc()) << "the model has an input \"" << input.getName()
+                                        << "\" already; the target of a loss is a further input";
+      index = std::max(index, static_cast<int64_t>(input.getIndex()) + 1);
+    }
+    FailureOr<OutputOp> output = findLossOutput(rule, program);
+    if (failed(output))
+      return failure();
+    auto logits = cast<RankedTensorType>((*output).getValue().getType());
+    if (logits.getRank() < 2)
+      return emitError(rule.getLoc())
+             << "the reduction \"cross_entropy\" needs an output with rows and classes, "
+             << "the last dim; output " << static_cast<int64_t>((*output).getIndex()) << " has the type "
+             << logits;
+    OpBuilder builder = OpBuilder::atBlockBegin(&*program.getBody().begin());
+    InputOp::create(builder, rule.getLoc(),
+                    RankedTensorType::get(logits.getShape().drop_back(), *rule.getTargetType()),
+                    *rule.getTarget(), index);
+  }
+  return success();
 }
 
 LogicalResult plumb::applyLossRule(ModuleOp module, ProgramOp program) {
@@ -169,7 +224,7 @@ LogicalResult plumb::applyLossRule(ModuleOp module, ProgramOp program) {
   builder.setInsertionPointAfter(producer);
   ProvenanceScope scope(builder, producer, Phase::Forward);
   if (rule && rule.getReduce()) {
-    FailureOr<Value> reduced = buildReduction(builder, rule, value);
+    FailureOr<Value> reduced = buildReduction(builder, program, rule, value);
     if (failed(reduced))
       return failure();
     value = *reduced;

@@ -3,7 +3,6 @@
 #include "ApplySpec.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
-#include "plumb/Support/Suggest.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Utils.h"
 
@@ -53,52 +52,6 @@ LayoutAttr plumb::shardDim(ModuleOp module, LayoutAttr layout, int64_t dim, Stri
   return LayoutAttr::get(module.getContext(), layout.getMesh(), dims, layout.getPartial());
 }
 
-//===----------------------------------------------------------------------===//
-// Split rules
-//===----------------------------------------------------------------------===//
-
-/// Whether only loads and inputs, which belong to no place, stand between `op` and a marker in front of it.
-static bool followsMarker(Operation *op) {
-  for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode()) {
-    if (isa<PipeSplitOp>(before))
-      return true;
-    if (!isa<LoadOp, InputOp>(before))
-      return false;
-  }
-  return false;
-}
-
-static LogicalResult applySplitRules(ModuleOp module, ProgramOp program) {
-  for (SplitRuleOp rule : llvm::make_early_inc_range(module.getOps<SplitRuleOp>())) {
-    Operation *first = nullptr, *last = nullptr;
-    for (Operation &op : *program.getBody().begin()) {
-      auto path = op.getAttrOfType<StringAttr>(kModuleAttr);
-      if (!path || !isInModule(path, rule.getMatch()))
-        continue;
-      first = first ? first : &op;
-      last = &op;
-    }
-    if (!first) {
-      std::vector<std::string> names;
-      for (ModuleNameOp known : module.getOps<ModuleNameOp>())
-        names.push_back(known.getSymName().str());
-      return emitError(rule.getLoc())
-             << "split point \"" << rule.getMatch() << "\" matches no module that computes"
-             << didYouMean(rule.getMatch().str(), names);
-    }
-    // A split that repeats a marker of the graph is the same marker.
-    Operation *successor = rule.getEnd() ? last->getNextNode() : first;
-    if (!successor || !followsMarker(successor)) {
-      OpBuilder builder(module.getContext());
-      rule.getEnd() ? builder.setInsertionPointAfter(last) : builder.setInsertionPoint(first);
-      auto marker = PipeSplitOp::create(builder, rule.getLoc());
-      marker->setAttr(kModuleAttr, rule.getMatchAttr());
-    }
-    rule.erase();
-  }
-  return success();
-}
-
 namespace {
 
 struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
@@ -115,8 +68,15 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
       builder.setInsertionPointAfter(mesh);
       PipelineOp::create(builder, mesh.getLoc(), "pp", "gpipe", 1, IntegerAttr(), StringAttr());
     }
-    if (failed(applySplitRules(module, program)) || failed(applyInputRules(module, program)) ||
-        failed(applyLayoutRules(module, program)) || failed(applyLossRule(module, program)))
+    // What follows reads the parameters and sizes that these leave.
+    for (auto apply : {applyAliasRules, applyBatchRule, addLossTarget})
+      if (failed(apply(module, program)))
+        return signalPassFailure();
+    // What one kind of rule gets wrong does not hide what another does.
+    bool isFine = true;
+    for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyLossRule})
+      isFine &= succeeded(apply(module, program));
+    if (!isFine)
       signalPassFailure();
   }
 };

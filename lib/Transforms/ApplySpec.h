@@ -21,8 +21,20 @@ mlir::FailureOr<Placement> parsePlacement(mlir::Operation *op, llvm::StringRef t
 LayoutAttr shardDim(mlir::ModuleOp module, LayoutAttr layout, int64_t dim, llvm::StringRef axis,
                     int64_t blocks = 1);
 
+/// Makes those parameters one that the plan declares to be.
+mlir::LogicalResult applyAliasRules(mlir::ModuleOp module, ProgramOp program);
+
+/// Gives all values the sizes that they have for the batch of the plan.
+mlir::LogicalResult applyBatchRule(mlir::ModuleOp module, ProgramOp program);
+
+/// Turns split rules and a split policy into markers.
+mlir::LogicalResult applySplitRules(mlir::ModuleOp module, ProgramOp program);
+
 /// Turns the layout rules into layouts of parameters; every parameter has one afterwards.
 mlir::LogicalResult applyLayoutRules(mlir::ModuleOp module, ProgramOp program);
+
+/// Adds the input with the labels that the loss is computed from, if the loss rule asks for one.
+mlir::LogicalResult addLossTarget(mlir::ModuleOp module, ProgramOp program);
 
 /// Gives every input its layout: batch axes and microbatches over dim 0 unless a rule says otherwise.
 mlir::LogicalResult applyInputRules(mlir::ModuleOp module, ProgramOp program);

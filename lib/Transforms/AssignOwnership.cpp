@@ -1,10 +1,12 @@
-//===- AssignOwnership.cpp - One owner per parameter, replicas where needed ===//
+//===- AssignOwnership.cpp - One owner per parameter, and how others read it ==//
 
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Support/Glob.h"
+#include "plumb/Support/Suggest.h"
+#include "plumb/Transforms/Ownership.h"
 #include "plumb/Transforms/Passes.h"
-#include "plumb/Transforms/Utils.h"
-#include <set>
+#include <map>
 
 using namespace mlir;
 
@@ -17,29 +19,147 @@ using namespace plumb;
 
 namespace {
 
+/// The rules of the plan about parameters that several stages read.
+class SharingRules {
+public:
+  explicit SharingRules(ModuleOp module) {
+    for (SharingRuleOp rule : module.getOps<SharingRuleOp>())
+      rules.push_back({Glob(rule.getMatch().str()), rule, false});
+  }
+
+  LogicalResult check() {
+    for (const Rule &rule : rules) {
+      SharingRuleOp op = rule.op;
+      if (!llvm::is_contained({"replicate", "transmit", "auto"}, op.getChoice()))
+        return emitError(op.getLoc()) << "a parameter cannot be shared by \"" << op.getChoice()
+                                      << "\"; there are replicate, transmit and auto";
+    }
+    return success();
+  }
+
+  /// The choice of the last rule that matches the parameter under any of its names.
+  StringRef find(ParameterOp parameter) {
+    StringRef choice = "replicate";
+    for (Rule &rule : rules) {
+      bool matches = rule.glob.matches(parameter.getSymName().str());
+      if (ArrayAttr aliases = parameter.getAliasesAttr())
+        for (StringRef alias : aliases.getAsValueRange<StringAttr>())
+          matches |= rule.glob.matches(alias.str());
+      if (matches)
+        choice = rule.op.getChoice();
+      rule.matched |= matches;
+    }
+    return choice;
+  }
+
+  LogicalResult finish(ArrayRef<std::string> names) {
+    bool isFine = true;
+    for (Rule &rule : rules) {
+      if (!rule.matched) {
+        emitError(rule.op.getLoc()) << "pattern \"" << rule.op.getMatch() << "\" matches none of "
+                                    << names.size() << " parameters"
+                                    << didYouMean(rule.op.getMatch().str(), names);
+        isFine = false;
+      }
+      rule.op.erase();
+    }
+    return success(isFine);
+  }
+
+private:
+  struct Rule {
+    Glob glob;
+    SharingRuleOp op;
+    bool matched;
+  };
+  SmallVector<Rule, 0> rules;
+};
+
+class OwnershipAssigner {
+public:
+  OwnershipAssigner(ModuleOp module, ProgramOp program)
+      : module(module), program(program), builder(module.getContext()), rules(module) {
+    for (LoadOp load : program.getBody().getOps<LoadOp>())
+      loads[load.getSymbol()].push_back(load);
+  }
+
+  LogicalResult run() {
+    if (failed(rules.check()))
+      return failure();
+    std::vector<std::string> names;
+    builder.setInsertionPointToStart(&*program.getBody().begin());
+    for (ParameterOp parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
+      names.push_back(parameter.getSymName().str());
+      StringRef choice = rules.find(parameter);
+      if (auto found = loads.find(parameter.getSymName()); found != loads.end())
+        assign(parameter, found->second, choice);
+    }
+    return rules.finish(names);
+  }
+
+private:
+  void assign(ParameterOp parameter, ArrayRef<LoadOp> readers, StringRef choice) {
+    std::map<int64_t, int64_t> firstReaders; // by coordinate
+    for (LoadOp load : readers) {
+      int64_t stage = getStage(load);
+      auto [entry, isNew] = firstReaders.try_emplace(getPipelineCoordinate(module, stage), stage);
+      entry->second = std::min(entry->second, stage);
+    }
+    SmallVector<int64_t> holders;
+    for (auto [coordinate, stage] : firstReaders)
+      holders.push_back(stage);
+    llvm::sort(holders);
+    bool transmits =
+        choice == "transmit" ||
+        (choice == "auto" &&
+         getSharingCosts(module, parameter, static_cast<int64_t>(holders.size())).prefersTransmit());
+    if (holders.size() > 1 && transmits) {
+      transmit(parameter, readers, holders);
+      holders.resize(1);
+    }
+    parameter.setOwner(holders.front());
+    parameter.setHolders(holders);
+  }
+
+  /// Before the first forward the owner's rank sends the value; the others keep it in a state, which their
+  /// stages read instead.
+  void transmit(ParameterOp parameter, ArrayRef<LoadOp> readers, ArrayRef<int64_t> firstReaders) {
+    Location loc = parameter.getLoc();
+    std::string name = "copy." + parameter.getSymName().str();
+    auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(program);
+      StateOp::create(builder, loc, name, "copy", parameter.getType(), parameter.getSymNameAttr(),
+                      IntegerAttr(), StringAttr(), LayoutAttr());
+    }
+    int64_t owner = getPipelineCoordinate(module, firstReaders.front());
+    auto value = LoadOp::create(builder, loc, parameter.getType(), FlatSymbolRefAttr::get(parameter));
+    place(value, owner);
+    for (int64_t reader : firstReaders.drop_front())
+      place(StoreOp::create(builder, loc, symbol, value), getPipelineCoordinate(module, reader));
+    for (LoadOp load : readers)
+      if (getPipelineCoordinate(module, getStage(load)) != owner)
+        load.setSymbolAttr(symbol);
+  }
+
+  void place(Operation *op, int64_t coordinate) {
+    setStage(op, getFirstStage(module, coordinate));
+    setPhase(op, Phase::Begin);
+  }
+
+  ModuleOp module;
+  ProgramOp program;
+  OpBuilder builder;
+  SharingRules rules;
+  llvm::StringMap<SmallVector<LoadOp>> loads;
+};
+
 struct AssignOwnershipPass : plumb::impl::AssignOwnershipBase<AssignOwnershipPass> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    auto program = findOp<ProgramOp>(module);
-    if (!program)
-      return;
-    llvm::StringMap<std::set<int64_t>> readers;
-    for (LoadOp load : program.getBody().getOps<LoadOp>())
-      readers[load.getSymbol()].insert(getStage(load));
-
-    Builder builder(module.getContext());
-    for (ParameterOp parameter : module.getOps<ParameterOp>()) {
-      auto found = readers.find(parameter.getSymName());
-      if (found == readers.end())
-        continue;
-      SmallVector<int64_t> holders;
-      std::set<int64_t> coordinates;
-      for (int64_t stage : found->second)
-        if (coordinates.insert(getPipelineCoordinate(module, stage)).second)
-          holders.push_back(stage);
-      parameter.setOwner(holders.front());
-      parameter.setHolders(holders);
-    }
+    auto program = findOp<ProgramOp>(getOperation());
+    if (program && failed(OwnershipAssigner(getOperation(), program).run()))
+      signalPassFailure();
   }
 };
 

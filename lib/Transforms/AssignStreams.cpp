@@ -116,8 +116,11 @@ LogicalResult StageStreams::assignStreams() {
     op.removeAttr(kStreamAttr);
     if (!channel || pipeline.isHandover(index, getPart(&op)))
       continue;
-    int64_t stream = streams.lookup(channel.getValue());
+    // What is sent once per step goes by the compute stream, as collectives do.
+    int64_t stream = getPart(&op).isTransfer() ? streams.lookup(channel.getValue()) : 0;
     op.setAttr(kStreamAttr, builder.getI64IntegerAttr(stream));
+    if (!getPart(&op).isTransfer())
+      continue;
     auto [it, isNew] = partStreams.try_emplace(getPart(&op), stream);
     if (it->second != stream)
       return emitModelError(&op) << "uses the communicator " << channel << ", another op of "
@@ -306,7 +309,8 @@ static llvm::StringMap<int64_t> nameStreams(const Pipeline &pipeline, SmallVecto
   for (auto [index, stage] : llvm::enumerate(pipeline.stages))
     for (Operation &op : stage->getRegion(0).front())
       if (FlatSymbolRefAttr channel = getChannel(op);
-          channel && !pipeline.isHandover(static_cast<int64_t>(index), getPart(&op)))
+          channel && getPart(&op).isTransfer() &&
+          !pipeline.isHandover(static_cast<int64_t>(index), getPart(&op)))
         channels.insert(channel.getValue());
   llvm::StringMap<int64_t> streams;
   names.push_back("compute");

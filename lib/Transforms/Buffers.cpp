@@ -164,7 +164,9 @@ Value Buffers::findDyingOperand(Operation *op) const {
 StringRef Buffers::findTarget(OpResult result) const {
   Operation *op = result.getOwner();
   StoreOp store = findStore(result);
-  if (!store || isa<ccl::RecvOp>(op) || isSent(result) || getPhase(store) != getPhase(op))
+  // Another stream must not write to what this one may still read.
+  bool isElsewhere = isa<ccl::RecvOp>(op) && getPart(op).isTransfer();
+  if (!store || isElsewhere || isSent(result) || getPhase(store) != getPhase(op))
     return {};
   StringRef symbol = store.getSymbol();
   int64_t made = positions.lookup(op), stored = positions.lookup(store);

@@ -24,6 +24,10 @@ public:
       : module(module), body(*program.getBody().begin()), loss(loss), builder(module.getContext()) {
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       parameters[parameter.getSymName()] = parameter;
+    // What is read of a copy that the owner sent is read of the parameter.
+    for (StateOp state : module.getOps<StateOp>())
+      if (state.getKind() == "copy")
+        parameters[state.getSymName()] = parameters.lookup(*state.getOf());
   }
 
   LogicalResult run() {

@@ -75,15 +75,39 @@ std::string plumb::getKernelName(ArrayRef<nn::TensorOpInterface> ops) {
   return chain ? text + "_" + sizes : text;
 }
 
+/// The elements of the tensor that has most of the factors: of a look-up the rows that are found, of a
+/// reduction what is reduced.
+static int64_t countPoints(nn::TensorOpInterface op, const nn::ShardingRule &rule) {
+  size_t most = 0;
+  int64_t points = 0;
+  auto consider = [&](const nn::ShardingRule::Tensor &tensor, Type type) {
+    size_t factors = 0;
+    for (const nn::ShardingRule::Dim &dim : tensor)
+      factors += dim.size();
+    if (points == 0 || factors > most) {
+      most = factors;
+      points = cast<RankedTensorType>(type).getNumElements();
+    }
+  };
+  for (auto [tensor, type] : llvm::zip(rule.results, op->getResultTypes()))
+    consider(tensor, type);
+  for (auto [tensor, type] : llvm::zip(rule.operands, op->getOperandTypes()))
+    consider(tensor, type);
+  return points;
+}
+
 int64_t plumb::countFlops(nn::TensorOpInterface op) {
   if (op->hasTrait<nn::Reinterprets>())
     return 0;
   nn::ShardingRule rule = op.getShardingRule();
-  int64_t points = 1;
-  bool contracts = false;
-  for (const nn::Factor &factor : rule.factors) {
-    points *= factor.size;
-    contracts |= factor.kind == FactorKind::Reduction && rule.operands.size() == 2;
-  }
-  return contracts ? 2 * points : points;
+  bool contracts = rule.operands.size() == 2 && llvm::any_of(rule.factors, [](const nn::Factor &factor) {
+                     return factor.kind == FactorKind::Reduction;
+                   });
+  if (!contracts)
+    return countPoints(op, rule);
+  int64_t products = 1;
+  for (auto [index, factor] : llvm::enumerate(rule.factors))
+    if (has(rule.operands[0], static_cast<int>(index)) || has(rule.operands[1], static_cast<int>(index)))
+      products *= factor.size;
+  return 2 * products;
 }

@@ -15,7 +15,8 @@ namespace plumb {
 /// Views and constants are left out, all ops beyond the sixth are counted only.
 std::string getKernelName(llvm::ArrayRef<nn::TensorOpInterface> ops);
 
-/// Operations of one run: the product of the op's factors, twice for the products of a contraction.
+/// Operations of one run: two per product of a contraction, else one per element of the tensor
+/// that the op walks over.
 int64_t countFlops(nn::TensorOpInterface op);
 
 } // namespace plumb

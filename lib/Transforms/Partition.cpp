@@ -116,19 +116,25 @@ private:
       if (getStage(user) != from)
         readers.insert(getStage(user));
     for (int64_t to : readers) {
-      // What is computed once per step, or for the update, has no place in the order of the microbatches.
-      if (getPhase(producer) != Phase::Forward && getPhase(producer) != Phase::BackwardInput)
+      Phase phase = getPhase(producer);
+      bool isOnce = phase == Phase::Begin || phase == Phase::Update;
+      // What a stage makes in the other phases has no place in the order of the microbatches.
+      if (phase != Phase::Forward && phase != Phase::BackwardInput &&
+          !(isOnce && getPipelineCoordinate(module, from) != getPipelineCoordinate(module, to)))
         return emitModelError(producer)
                << "computes, outside the walk over the microbatches, a value that stage " << to
                << " reads; this is not supported";
-      FlatSymbolRefAttr communicator = communicatorFor(from, to, producer->getLoc());
+      FlatSymbolRefAttr communicator = communicatorFor(from, to, isOnce, producer->getLoc());
       {
         ProvenanceScope scope(builder, producer, getPhase(producer));
         builder.setInsertionPointToEnd(&*stages[from].getBody().begin());
         ccl::SendOp::create(builder, producer->getLoc(), local, builder.getI64IntegerAttr(to), communicator);
       }
       builder.setInsertionPointToEnd(&*stages[to].getBody().begin());
-      ProvenanceScope scope(builder, producer, to > from ? Phase::Forward : Phase::BackwardInput);
+      ProvenanceScope scope(builder, producer,
+                            isOnce      ? phase
+                            : to > from ? Phase::Forward
+                                        : Phase::BackwardInput);
       auto received = ccl::RecvOp::create(builder, producer->getLoc(), local.getType(),
                                           builder.getI64IntegerAttr(from), communicator);
       setStage(received, to);
@@ -139,11 +145,14 @@ private:
   }
 
   /// The communicator of a directed edge, made at its first use. Stages of one rank hand over in place: their
-  /// transfers name the communicator of the rank alone.
-  FlatSymbolRefAttr communicatorFor(int64_t from, int64_t to, Location loc) {
+  /// transfers name the communicator of the rank alone. What is sent once per step has one of its own, since
+  /// it goes by another stream.
+  FlatSymbolRefAttr communicatorFor(int64_t from, int64_t to, bool isOnce, Location loc) {
     int64_t sender = getPipelineCoordinate(module, from), receiver = getPipelineCoordinate(module, to);
     std::string name =
         (to > from ? "forward_" : "backward_") + std::to_string(from) + "_" + std::to_string(to);
+    if (isOnce)
+      name = "once_" + std::to_string(sender) + "_" + std::to_string(receiver);
     SmallVector<int64_t> members{sender, receiver};
     if (sender == receiver) {
       name = "alone";

@@ -95,7 +95,7 @@ private:
     LayoutAttr arriving = getLayout(store.getValue());
     if (auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or("")))) {
       if (arriving.getDims() != parameter.getLayoutAttr().getDims())
-        accumulateApart(state, store.getValue().getDefiningOp<LoadOp>());
+        accumulateApart(state, store.getValue());
       state.setLayoutAttr(parameter.getLayoutAttr());
       return require(store->getOpOperand(0), parameter.getLayoutAttr());
     }
@@ -122,19 +122,27 @@ private:
   }
 
   /// A gradient that is accumulated in other shards than its parameter's needs a state of its own for that,
-  /// since the local shapes differ: what accumulates, and the load that begins the update, are moved to it.
-  void accumulateApart(StateOp state, LoadOp load) {
+  /// since the local shapes differ: what accumulates, and the loads that the stored value is the sum of, are
+  /// moved to it.
+  void accumulateApart(StateOp state, Value stored) {
     std::string name = "sum." + state.getOf()->str();
     auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
     if (!symbols.contains(name)) {
       builder.setInsertionPoint(state);
       symbols[name] =
           StateOp::create(builder, state.getLoc(), name, "accumulator", state.getType(), state.getOfAttr(),
-                          IntegerAttr(), StringAttr(), getLayout(load).withPartial({}));
+                          IntegerAttr(), StringAttr(), getLayout(stored).withPartial({}));
       for (AccumulateOp accumulate : accumulations[state.getSymName()])
         accumulate.setSymbolAttr(symbol);
     }
-    load.setSymbolAttr(symbol);
+    SmallVector<Value> worklist{stored};
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val().getDefiningOp();
+      if (auto load = dyn_cast<LoadOp>(op))
+        load.setSymbolAttr(symbol);
+      else
+        llvm::append_range(worklist, op->getOperands());
+    }
   }
 
   LayoutAttr withoutMicrobatch(LayoutAttr layout) {
@@ -219,9 +227,13 @@ private:
     }
     builder.setInsertionPoint(reader);
     IRMapping mapping;
+    // All of it in the stage that needs the sum: in the prologue nothing goes from stage to stage.
     for (Operation &op : body)
-      if (slice.contains(&op))
-        setPhase(builder.clone(op, mapping), Phase::Prologue);
+      if (slice.contains(&op)) {
+        Operation *clone = builder.clone(op, mapping);
+        setPhase(clone, Phase::Prologue);
+        setStage(clone, getStage(value.getDefiningOp()));
+      }
 
     std::string name = "stat." + std::to_string(statistics++);
     auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);

@@ -230,17 +230,23 @@ void ArenaPlanner::annotate(StageMemory &memory) {
   }
 }
 
+/// A parameter, or the copy of one that its owner sends.
+static bool isParameter(Operation *op) {
+  auto state = dyn_cast<StateOp>(op);
+  return isa<ParameterOp>(op) || (state && state.getKind() == "copy");
+}
+
 /// A step begins with these states at zero.
 static bool isCleared(Operation *op) {
   auto state = dyn_cast<StateOp>(op);
-  return state && !isCutByMicrobatch(state.getLayoutAttr());
+  return state && !isParameter(op) && !isCutByMicrobatch(state.getLayoutAttr());
 }
 
 void ArenaPlanner::plan() {
   findSymbolTypes();
   usage.gradients = cleared = placeSymbols(isCleared);
-  usage.parameters = placeSymbols([](Operation *op) { return isa<ParameterOp>(op); });
-  usage.outputs = placeSymbols([](Operation *op) { return isa<StateOp>(op) && !isCleared(op); });
+  usage.parameters = placeSymbols(isParameter);
+  usage.outputs = placeSymbols([](Operation *op) { return !isParameter(op) && !isCleared(op); });
   int64_t begin = end;
   placeInputs();
   usage.inputs = end - begin;

@@ -86,6 +86,10 @@ private:
                                                   : propagation.replicated(rankOf(load.getResult()))});
       return success();
     }
+    if (auto state = dyn_cast_or_null<StateOp>(symbol); state && state.getKind() == "copy") {
+      setLayouts(load, {cast<ParameterOp>(symbols.lookup(*state.getOf())).getLayoutAttr()});
+      return success();
+    }
     if (auto whole = wholeGradients.find({load.getSymbol(), getStage(load)}); whole != wholeGradients.end()) {
       setLayouts(load, {whole->second});
       return success();

@@ -13,6 +13,8 @@ static LogicalResult addTransfer(ccl::SendOp send, int64_t stage, const Pipeline
                                  std::map<std::pair<int64_t, int64_t>, schedule::Edge> &edges) {
   int64_t peer = static_cast<int64_t>(send.getPeer());
   Phase phase = getPhase(send);
+  if (!getPart(send).isTransfer())
+    return success();
   if (phase != Phase::Forward && phase != Phase::BackwardInput)
     return emitModelError(send) << "is in the phase " << stringifyPhase(phase)
                                 << "; a stage sends in its forward and backward_input phases only";

@@ -1,5 +1,6 @@
 //===- SplitStages.cpp - Cuts the program into pipeline stages -------------===//
 
+#include "PortableOps.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Passes.h"
@@ -14,6 +15,17 @@ namespace plumb {
 } // namespace plumb
 
 using namespace plumb;
+
+llvm::DenseSet<Operation *> plumb::findPortableOps(Block &body) {
+  llvm::DenseSet<Operation *> portable;
+  for (Operation &op : body)
+    if (isa<InputOp, LoadOp>(op) ||
+        (isa<nn::TensorOpInterface>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
+           return portable.contains(operand.getDefiningOp()) && !isa<InputOp>(operand.getDefiningOp());
+         })))
+      portable.insert(&op);
+  return portable;
+}
 
 namespace {
 
@@ -30,10 +42,11 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
     eraseDeadCode(body);
     if (getPipelineSize(module) == 1)
       return useOneStage(body, pipeline);
-    int64_t stages = cutAtMarkers(body);
+    llvm::DenseSet<Operation *> portable = findPortableOps(body);
+    int64_t stages = cutAtMarkers(body, portable);
     if (failed(checkStageCount(pipeline, stages)))
       return signalPassFailure();
-    placePortableOps(body);
+    placePortableOps(body, portable);
   }
 
   static void eraseDeadCode(Block &body) {
@@ -58,10 +71,10 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
 
   /// Numbers the stages of computing ops and erases the markers, with a warning for those that delimit
   /// nothing. Returns the number of stages.
-  static int64_t cutAtMarkers(Block &body) {
+  static int64_t cutAtMarkers(Block &body, const llvm::DenseSet<Operation *> &portable) {
     int64_t stage = 0;
     Operation *pending = nullptr; // a marker that still waits for an op behind it
-    bool computed = false;        // whether the present stage has an op
+    bool computed = false;        // whether the present stage has an op of its own
     SmallVector<PipeSplitOp> markers;
     for (Operation &op : body) {
       if (auto marker = dyn_cast<PipeSplitOp>(op)) {
@@ -76,7 +89,7 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
           pending = &op;
         continue;
       }
-      if (isa<nn::TensorOpInterface>(op)) {
+      if (isa<nn::TensorOpInterface>(op) && !portable.contains(&op)) {
         stage += pending ? 1 : 0;
         pending = nullptr;
         computed = true;
@@ -111,15 +124,7 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
   /// Inputs, parameter loads and what is computed from loads and constants alone stand in every stage that
   /// reads them, so that they are never sent. Readers come first in the walk: a clone makes its operands'
   /// readers known.
-  static void placePortableOps(Block &body) {
-    llvm::DenseSet<Operation *> portable;
-    for (Operation &op : body)
-      if (isa<InputOp, LoadOp>(op) ||
-          (isa<nn::TensorOpInterface>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
-             return portable.contains(operand.getDefiningOp()) && !isa<InputOp>(operand.getDefiningOp());
-           })))
-        portable.insert(&op);
-
+  static void placePortableOps(Block &body, const llvm::DenseSet<Operation *> &portable) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
       if (!portable.contains(&op) || op.use_empty())
         continue;

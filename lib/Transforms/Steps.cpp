@@ -56,6 +56,9 @@ static PartKind getPhasePart(Phase phase) {
 
 Part plumb::getPart(Operation *op) {
   Phase phase = getPhase(op);
+  // What is exchanged once per step is part of its phase, like a collective.
+  if (phase == Phase::Begin || phase == Phase::Update)
+    return {getPhasePart(phase)};
   bool forward = phase == Phase::Forward;
   if (auto send = dyn_cast<ccl::SendOp>(op))
     return {forward ? PartKind::SendForward : PartKind::SendBackward, static_cast<int64_t>(send.getPeer())};

@@ -43,6 +43,7 @@ private:
   void addUnit(int64_t coordinate, int round, const Step &step, Operation *op, int64_t stream);
   LogicalResult joinPartners();
   LogicalResult joinCollectives(StringRef name, ArrayRef<SmallVector<int>> members);
+  LogicalResult joinEnds(const Unit &send, const Unit &receive);
   LogicalResult reportCycle(ArrayRef<int> cycle);
   int addEvent(int unit) {
     unitOf.push_back(unit);
@@ -68,8 +69,9 @@ static FlatSymbolRefAttr getCommunicator(Operation *op) {
   return op->getAttrOfType<FlatSymbolRefAttr>("communicator");
 }
 
-static bool isCollective(Operation *op) {
-  return isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp>(op);
+static bool isCall(Operation *op) {
+  return isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::SendOp,
+             ccl::RecvOp>(op);
 }
 
 void OrderVerifier::addUnit(int64_t coordinate, int round, const Step &step, Operation *op, int64_t stream) {
@@ -84,7 +86,7 @@ void OrderVerifier::addUnit(int64_t coordinate, int round, const Step &step, Ope
     graph.addEdge(lastStart, start);
   lastStart = start;
   units.push_back({coordinate, round, step, op, start, finish});
-  auto &byCoordinate = step.part.isSend() ? sends : step.part.isRecv() ? receives : collectives;
+  auto &byCoordinate = isa<ccl::SendOp>(op) ? sends : isa<ccl::RecvOp>(op) ? receives : collectives;
   byCoordinate[getCommunicator(op).getValue()][coordinate].push_back(unit);
 }
 
@@ -112,7 +114,7 @@ void OrderVerifier::addStep(int64_t coordinate, int round, const Step &step) {
     addUnit(coordinate, round, step, ops[0], stream);
   else
     for (Operation *op : ops)
-      if (isCollective(op))
+      if (isCall(op))
         addUnit(coordinate, round, step, op, stream);
   for (const EventRef &event : readEvents(stage, kRecordsAttr, step.part))
     if (auto tail = tails.find(stream); tail != tails.end())
@@ -152,6 +154,22 @@ LogicalResult OrderVerifier::joinCollectives(StringRef name, ArrayRef<SmallVecto
   return success();
 }
 
+/// What is sent is what is received. That of the schedule's transfers is verified by part, where the other
+/// end is known.
+LogicalResult OrderVerifier::joinEnds(const Unit &send, const Unit &receive) {
+  auto one = cast<ccl::SendOp>(send.op);
+  auto two = cast<ccl::RecvOp>(receive.op);
+  if (send.step.part.isTransfer() == receive.step.part.isTransfer() &&
+      (send.step.part.isTransfer() || one.getValue().getType() == two.getResult().getType()))
+    return success();
+  InFlightDiagnostic diagnostic = emitModelError(one);
+  diagnostic << "(" << describe(send.step) << ") sends " << one.getValue().getType() << " on @"
+             << getCommunicator(one).getValue() << ", where " << describe(receive.step) << " receives "
+             << two.getResult().getType();
+  diagnostic.attachNote(two.getLoc()) << "the other end";
+  return diagnostic;
+}
+
 LogicalResult OrderVerifier::joinPartners() {
   for (const auto &[name, byCoordinate] : collectives) {
     auto communicator = symbols.lookup<ccl::CommunicatorOp>(name);
@@ -183,6 +201,8 @@ LogicalResult OrderVerifier::joinPartners() {
       return emitModelError(units[sent[0]].op) << "is made " << sent.size() << " times on @" << name
                                                << ", but received " << received.size() << " times";
     for (auto [one, two] : llvm::zip(sent, received)) {
+      if (failed(joinEnds(units[one], units[two])))
+        return failure();
       graph.addEdge(units[one].start, units[two].finish);
       graph.addEdge(units[two].start, units[one].finish);
     }

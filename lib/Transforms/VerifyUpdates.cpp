@@ -1,9 +1,9 @@
 //===- VerifyUpdates.cpp - Parameters are updated from their whole gradients -------===//
 //
-// A gradient that the backward phases accumulate is *pending* over the axes for which it is partial, and over
-// the copies of its parameter on several pipeline coordinates. Only sums over ranks end that; they are
-// followed through the update phases, and a parameter may be set only from values that are pending over
-// nothing.
+// A gradient that the backward phases accumulate is *pending* over the axes for which it is partial, and each
+// rank of the pipeline has its *share* of it only. Sums over ranks, and what ranks send each other, are
+// followed through the update phases; a parameter may be set only from values that are pending over nothing
+// and contain the shares of all ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +12,7 @@
 #include "plumb/Dialect/CCL/CCL.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <deque>
 #include <set>
 
 using namespace mlir;
@@ -20,12 +21,22 @@ using verification::Plan;
 
 namespace {
 
-/// Stands for the copies of a parameter among the axes of a mesh.
-constexpr StringLiteral kCopies = "the copies of the parameter";
-
 struct Pending {
   std::set<StringRef> axes;
-  std::set<int64_t> coordinates; ///< That hold copies.
+  std::set<int64_t> shares;       ///< Coordinates whose share the value contains.
+  std::set<int64_t> contributors; ///< Coordinates that have a share at all.
+
+  void join(const Pending &other) {
+    axes.insert(other.axes.begin(), other.axes.end());
+    shares.insert(other.shares.begin(), other.shares.end());
+    contributors.insert(other.contributors.begin(), other.contributors.end());
+  }
+};
+
+/// The ops of the update phases of one coordinate, in order, and how many of them were followed.
+struct Update {
+  SmallVector<Operation *> ops;
+  size_t next = 0;
 };
 
 class UpdateVerifier {
@@ -35,6 +46,8 @@ public:
 
 private:
   void readGradients();
+  LogicalResult followUpdates(MutableArrayRef<Update> updates);
+  bool isBlocked(Operation *op) const;
   LogicalResult run(Operation &op, int64_t coordinate);
   LogicalResult reduce(Operation &op, StringRef communicator, Pending &pending);
   LogicalResult update(StoreOp store, ParameterOp parameter, const Pending &pending, int64_t coordinate);
@@ -46,6 +59,7 @@ private:
   /// its time.
   llvm::StringMap<std::map<int64_t, Pending>> states;
   DenseMap<Value, Pending> values;
+  llvm::StringMap<std::deque<Pending>> sent;                    ///< On each channel, not received yet.
   llvm::MapVector<ParameterOp, std::map<int64_t, int>> updates; ///< Number per coordinate.
 };
 
@@ -58,7 +72,7 @@ void UpdateVerifier::readGradients() {
     int64_t coordinate = plan.pipeline.coordinateOf(static_cast<int64_t>(index));
     for (auto store : stage.getBody().front().getOps<StoreOp>()) {
       auto state = symbols.lookup<StateOp>(store.getSymbol());
-      if (!state || getPhase(store) == Phase::Update)
+      if (!state || getPhase(store) == Phase::Update || getPhase(store) == Phase::Begin)
         continue;
       Pending &pending = states[store.getSymbol()][coordinate];
       if (LayoutAttr layout = getLayout(store.getValue()))
@@ -66,18 +80,15 @@ void UpdateVerifier::readGradients() {
           if (partial.getAxis().getName() != kMicrobatchAxis)
             pending.axes.insert(partial.getAxis().getName().getValue());
       if (state.getOf())
-        pending.coordinates.insert(coordinate);
+        pending.shares.insert(coordinate);
     }
   }
   for (auto &entry : states) {
-    std::set<int64_t> holders;
+    std::set<int64_t> contributors;
     for (auto &[coordinate, pending] : entry.second)
-      holders.insert(pending.coordinates.begin(), pending.coordinates.end());
-    for (auto &[coordinate, pending] : entry.second) {
-      pending.coordinates = holders;
-      if (holders.size() > 1)
-        pending.axes.insert(kCopies);
-    }
+      contributors.insert(pending.shares.begin(), pending.shares.end());
+    for (int64_t coordinate = 0; coordinate < plan.pipeline.coordinates; ++coordinate)
+      entry.second[coordinate].contributors = contributors;
   }
 }
 
@@ -89,22 +100,29 @@ LogicalResult UpdateVerifier::reduce(Operation &op, StringRef name, Pending &pen
              << "sums over the axis \"" << axis
              << "\", over which the value is whole already; it would be counted several times";
   std::set<int64_t> members(communicator.getPipeline().begin(), communicator.getPipeline().end());
-  if (members.size() > 1) {
-    if (!pending.axes.erase(kCopies) || members != pending.coordinates)
-      return emitModelError(&op) << "sums over the pipeline coordinates of @" << name
-                                 << ", which are not those that have a share of the value";
-  }
+  if (members.size() < 2)
+    return success();
+  if (pending.shares.size() > 1 || members != pending.contributors)
+    return emitModelError(&op) << "sums over the pipeline coordinates of @" << name
+                               << ", which are not those that have a share of the value";
+  pending.shares = members;
   return success();
 }
 
 LogicalResult UpdateVerifier::update(StoreOp store, ParameterOp parameter, const Pending &pending,
                                      int64_t coordinate) {
   ++updates[parameter][coordinate];
-  if (pending.axes.empty())
-    return success();
-  return emitModelError(store) << "updates @" << store.getSymbol()
-                               << " from a gradient that is not summed over "
-                               << llvm::join(pending.axes, ", ") << "; reduce it first";
+  auto report = [&] {
+    return emitModelError(store) << "updates @" << store.getSymbol()
+                                 << " from a gradient that is not summed over ";
+  };
+  if (!pending.axes.empty())
+    return report() << llvm::join(pending.axes, ", ") << "; reduce it first";
+  for (int64_t contributor : pending.contributors)
+    if (!pending.shares.contains(contributor))
+      return report() << "the copies of the parameter: the share of pipeline coordinate " << contributor
+                      << " is missing; reduce it first";
+  return success();
 }
 
 LogicalResult UpdateVerifier::run(Operation &op, int64_t coordinate) {
@@ -122,16 +140,44 @@ LogicalResult UpdateVerifier::run(Operation &op, int64_t coordinate) {
     return success();
   }
   Pending pending;
-  for (Value operand : op.getOperands()) {
-    const Pending &other = values[operand];
-    pending.axes.insert(other.axes.begin(), other.axes.end());
-    pending.coordinates.insert(other.coordinates.begin(), other.coordinates.end());
+  for (Value operand : op.getOperands())
+    pending.join(values[operand]);
+  if (auto send = dyn_cast<ccl::SendOp>(op))
+    sent[send.getCommunicator()].push_back(pending);
+  if (auto recv = dyn_cast<ccl::RecvOp>(op)) {
+    pending = sent[recv.getCommunicator()].front();
+    sent[recv.getCommunicator()].pop_front();
   }
   if (isa<ccl::AllReduceOp, ccl::ReduceScatterOp>(op) &&
       failed(reduce(op, op.getAttrOfType<FlatSymbolRefAttr>("communicator").getValue(), pending)))
     return failure();
   for (Value result : op.getResults())
     values[result] = pending;
+  return success();
+}
+
+bool UpdateVerifier::isBlocked(Operation *op) const {
+  auto recv = dyn_cast<ccl::RecvOp>(op);
+  if (!recv)
+    return false;
+  auto channel = sent.find(recv.getCommunicator());
+  return channel == sent.end() || channel->second.empty();
+}
+
+/// Follows each coordinate as far as what it receives was sent, turn by turn.
+LogicalResult UpdateVerifier::followUpdates(MutableArrayRef<Update> updates) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (auto [coordinate, update] : llvm::enumerate(updates))
+      for (; update.next < update.ops.size() && !isBlocked(update.ops[update.next]); ++update.next) {
+        progress = true;
+        if (failed(run(*update.ops[update.next], static_cast<int64_t>(coordinate))))
+          return failure();
+      }
+  }
+  for (Update &update : updates)
+    if (update.next < update.ops.size())
+      return emitModelError(update.ops[update.next]) << "receives what no update phase sends";
   return success();
 }
 
@@ -152,12 +198,12 @@ LogicalResult UpdateVerifier::verifyCopies() {
 
 LogicalResult UpdateVerifier::verify() {
   readGradients();
+  SmallVector<Update> phases(plan.pipeline.coordinates);
   for (auto [index, entry] : llvm::enumerate(plan.pipeline.stages)) {
     StageOp stage = entry;
     for (Operation &op : stage.getBody().front()) {
       if (getPhase(&op) == Phase::Update) {
-        if (failed(run(op, plan.pipeline.coordinateOf(static_cast<int64_t>(index)))))
-          return failure();
+        phases[plan.pipeline.coordinateOf(static_cast<int64_t>(index))].ops.push_back(&op);
       } else if (auto store = dyn_cast<StoreOp>(op);
                  store && symbols.lookup<ParameterOp>(store.getSymbol())) {
         return emitModelError(store) << "sets the parameter @" << store.getSymbol() << " in the phase "
@@ -165,6 +211,8 @@ LogicalResult UpdateVerifier::verify() {
       }
     }
   }
+  if (failed(followUpdates(phases)))
+    return failure();
   return verifyCopies();
 }
 

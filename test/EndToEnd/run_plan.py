@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Runs a fixture under a plan and compares it with PyTorch's values.
 
-run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON] [--steps 3]
+run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON]
+            [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
+
+--spec sets keys of the plan, or removes those that are null. With --no-markers the model is the fixture without its pipe_split
+markers. --expected names the values to compare with if they are not the fixture's.
 """
-import argparse, json, os, subprocess, sys, tempfile
+import argparse, json, os, subprocess, sys, tempfile, zipfile
 
 sys.path.insert(0, os.path.dirname(__file__))
 import compare
@@ -44,13 +48,29 @@ def plan(arguments):
     pipeline = {"schedule": arguments.schedule, "microbatches": arguments.microbatches}
     if arguments.stages_per_rank:
         pipeline["stages_per_rank"] = arguments.stages_per_rank
-    return {
+    pipeline.update(json.loads(arguments.pipeline or "{}"))
+    result = {
         "mesh": mesh,
         "pipeline": pipeline,
         "layouts": json.loads(arguments.layouts) if arguments.layouts else LAYOUTS[arguments.fixture] if "tp" in mesh else [],
         **({"inputs": INPUTS[arguments.fixture]} if arguments.fixture in INPUTS else {}),
         **({} if arguments.fixture in INFERENCE else training),
+        **json.loads(arguments.spec or "{}"),
     }
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def without_markers(path, copy):
+    """Writes a copy of an archive whose graph has no markers."""
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as result:
+        for entry in archive.infolist():
+            data = archive.read(entry)
+            if "/models/" in entry.filename:
+                program = json.loads(data)
+                graph = program["graph_module"]["graph"]
+                graph["nodes"] = [node for node in graph["nodes"] if "pipe_split" not in node["target"]]
+                data = json.dumps(program)
+            result.writestr(entry.filename, data)
 
 
 def main():
@@ -62,6 +82,10 @@ def main():
     parser.add_argument("--microbatches", type=int, default=1)
     parser.add_argument("--stages-per-rank", type=int)
     parser.add_argument("--layouts", help="the plan's layouts, JSON, instead of the fixture's own")
+    parser.add_argument("--pipeline", help="further keys of the plan's pipeline, JSON")
+    parser.add_argument("--spec", help="further keys of the plan, JSON")
+    parser.add_argument("--expected")
+    parser.add_argument("--no-markers", action="store_true")
     parser.add_argument("--steps", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -69,12 +93,17 @@ def main():
         with open(spec, "w") as file:
             json.dump(plan(arguments), file)
         model = os.path.join(FIXTURES, arguments.fixture)
-        command = [arguments.plumbc, "run", model + ".pt2", "--plan", spec, "--steps", str(arguments.steps)]
-        command += ["--inputs", model + ".expected.safetensors", "--save", saved]
+        archive = model + ".pt2"
+        if arguments.no_markers:
+            archive = os.path.join(folder, "model.pt2")
+            without_markers(model + ".pt2", archive)
+        command = [arguments.plumbc, "run", archive, "--plan", spec, "--steps", str(arguments.steps)]
+        expected = os.path.join(FIXTURES, arguments.expected or arguments.fixture) + ".expected.safetensors"
+        command += ["--inputs", expected, "--save", saved]
         code = subprocess.run(command).returncode
         if code:
             sys.exit(f"{' '.join(command)}: exit code {code}")
-        sys.exit(compare.main(saved, model + ".expected.safetensors"))
+        sys.exit(compare.main(saved, expected))
 
 
 main()

@@ -126,3 +126,23 @@ plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<6x4xf32>
   plumb.output "y" index 0 %x : tensor<6x4xf32>
 }
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{the model has an input "x" already; the target of a loss is a further input}}
+plumb.loss_rule output 0 reduce "cross_entropy" target "x" : i64
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+  plumb.output "y" index 0 %x : tensor<6x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{the reduction "cross_entropy" needs an output with rows and classes, the last dim; output 0 has the type 'tensor<6xf32>'}}
+plumb.loss_rule output 0 reduce "cross_entropy" target "labels" : i64
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<6xf32>
+  plumb.output "y" index 0 %x : tensor<6xf32>
+}

@@ -69,3 +69,24 @@ plumb.program @model {
   %1 = nn.einsum "ai,oi->ao"(%0, %w) {plumb.module = "a.b@1"} : (tensor<8x4xf32>, tensor<12x4xf32>) -> tensor<8x12xf32>
   plumb.output "y" index 0 %1 : tensor<8x12xf32>
 }
+
+// -----
+
+// A cross entropy against labels from outside: a further input, which is cut like the others; the mean divides by the count of
+// labels that are not ignored, in the graph.
+
+// CHECK-LABEL: plumb.program @labels
+// CHECK: %[[L:.*]] = plumb.input "labels" index 1 {plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {}]>]} : tensor<4x3xi64>
+// CHECK: %[[LOSSES:.*]], %{{.*}} = nn.cross_entropy %[[Y:.*]], %[[L]] ignore -1
+// CHECK: %[[V:.*]] = nn.is_valid %[[L]] ignore -1
+// CHECK: %[[T:.*]] = nn.sum %[[LOSSES]] dims [0, 1]
+// CHECK: %[[N:.*]] = nn.sum %[[V]] dims [0, 1]
+// CHECK: %[[M:.*]] = nn.div %[[T]], %[[N]]
+// CHECK: plumb.loss %[[M]]
+plumb.mesh @mesh ["dp" = 2]
+plumb.loss_rule name "out.logits" reduce "cross_entropy" target "labels" : i64 ignore -1
+plumb.program @labels {
+  %x = plumb.input "x" index 0 : tensor<4x3x10xf32>
+  %y = nn.relu %x : (tensor<4x3x10xf32>) -> tensor<4x3x10xf32>
+  plumb.output "out.logits" index 0 %y : tensor<4x3x10xf32>
+}

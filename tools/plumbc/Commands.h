@@ -18,6 +18,7 @@ void addCompileCommand(CLI::App &app, Command &command);
 void addRunCommand(CLI::App &app, Command &command);
 void addCheckCommand(CLI::App &app, Command &command);
 void addInspectCommand(CLI::App &app, Command &command);
+void addExplainCommand(CLI::App &app, Command &command);
 void addScheduleCommand(CLI::App &app, Command &command);
 void addRedistributeCommand(CLI::App &app, Command &command);
 

@@ -8,6 +8,7 @@
 #include "plumb/Import/ImportModel.h"
 #include "plumb/Import/ImportPlan.h"
 #include "plumb/Transforms/Passes.h"
+#include "plumb/Transforms/PlanAttributes.h"
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -63,7 +64,9 @@ bool Driver::loadPlan(const std::string &path) {
   return plan.has_value();
 }
 
-void Driver::usePlanOfOneRank() {
+void Driver::usePlanOfOneRank(mlir::ModuleOp compiled) {
+  if (auto rows = compiled->getAttrOfType<IntegerAttr>(kBatchAttr); rows && plan->batch)
+    plan->batch = {plan->batch->range, "global", rows.getInt()};
   for (spec::MeshAxis &axis : plan->mesh)
     axis.size.value = 1;
   plan->pipeline.microbatches.value = 1;
@@ -85,12 +88,22 @@ OwningOpRef<mlir::ModuleOp> Driver::import() {
   return module;
 }
 
+OwningOpRef<mlir::ModuleOp> Driver::applyPlan() {
+  PassManager manager(context.get());
+  manager.addPass(createApplySpec());
+  return run(manager);
+}
+
 OwningOpRef<mlir::ModuleOp> Driver::compile(const CompileOptions &options) {
+  PassManager manager(context.get());
+  buildCompilePipeline(manager, {options.cpu, options.kernels});
+  return run(manager);
+}
+
+OwningOpRef<mlir::ModuleOp> Driver::run(PassManager &manager) {
   OwningOpRef<mlir::ModuleOp> module = import();
   if (!module)
     return {};
-  PassManager manager(context.get());
-  buildCompilePipeline(manager, {options.cpu, options.kernels});
   if (failed(manager.run(*module))) {
     if (!reported.hasErrors())
       reported.error(Place{name}, "a pass failed without saying why; this is a bug in plumbc");
@@ -135,7 +148,13 @@ LogicalResult Driver::collect(mlir::Diagnostic &diagnostic) {
   converted.message = diagnostic.str();
   for (mlir::Diagnostic &note : diagnostic.getNotes())
     converted.note(placeOf(note.getLocation()), note.str());
-  reported.add(std::move(converted));
+  // What compiling the same plan again has to say is known.
+  auto isSame = [&](const plumb::Diagnostic &known) {
+    return known.severity == converted.severity && known.message == converted.message &&
+           known.place.line == converted.place.line && known.place.file == converted.place.file;
+  };
+  if (llvm::none_of(reported.all(), isSame))
+    reported.add(std::move(converted));
   return success();
 }
 

@@ -17,6 +17,10 @@
 #include <optional>
 #include <string>
 
+namespace mlir {
+class PassManager;
+}
+
 namespace plumb {
 
 /// Exit codes of the command line; scripts depend on them.
@@ -32,8 +36,9 @@ public:
   bool loadModel(const std::string &path);
   bool loadPlan(const std::string &path);
 
-  /// The plan with all axes of size 1 and one microbatch: the unsplit model.
-  void usePlanOfOneRank();
+  /// The plan with all axes of size 1 and one microbatch: the unsplit model, on the whole batch of
+  /// `compiled`.
+  void usePlanOfOneRank(mlir::ModuleOp compiled);
 
   struct CompileOptions {
     std::string cpu = "native";
@@ -47,8 +52,13 @@ public:
   /// The model with its plan, before the first pass.
   mlir::OwningOpRef<mlir::ModuleOp> import();
 
+  /// The model with its plan, after apply-spec.
+  mlir::OwningOpRef<mlir::ModuleOp> applyPlan();
+
   /// Null for a model that is MLIR text.
   const pt2::Pt2Archive *archive() const { return model.get(); }
+  /// There is one once `loadPlan` has succeeded.
+  const spec::PlanSpec &planSpec() const { return *plan; }
   const std::string &modelName() const { return name; }
   Diagnostics &diagnostics() { return reported; }
 
@@ -56,6 +66,8 @@ public:
   bool report();
 
 private:
+  /// Imports model and plan and runs the passes on them.
+  mlir::OwningOpRef<mlir::ModuleOp> run(mlir::PassManager &manager);
   mlir::LogicalResult collect(mlir::Diagnostic &diagnostic);
   Place placeOf(mlir::Location location) const;
 

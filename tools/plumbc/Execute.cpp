@@ -3,14 +3,11 @@
 #include "Execute.h"
 #include "Artefacts.h"
 #include "plumb/Runtime/Failure.h"
-#include "plumb/Runtime/Safetensors.h"
 #include "plumb/Target/Program.h"
 #include "llvm/Support/FileSystem.h"
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <iterator>
-#include <random>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -32,120 +29,6 @@ TemporaryFolder::TemporaryFolder() {
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
-}
-
-//===----------------------------------------------------------------------===//
-// Files for the program
-//===----------------------------------------------------------------------===//
-
-static const char *safetensorsType(pt2::DType type) {
-  switch (type) {
-  case pt2::DType::F32:
-    return "F32";
-  case pt2::DType::F64:
-    return "F64";
-  case pt2::DType::BF16:
-    return "BF16";
-  case pt2::DType::F16:
-    return "F16";
-  case pt2::DType::I64:
-    return "I64";
-  case pt2::DType::I32:
-    return "I32";
-  case pt2::DType::U8:
-    return "U8";
-  case pt2::DType::Bool:
-    return "BOOL";
-  default:
-    return nullptr;
-  }
-}
-
-static std::vector<int64_t> shapeOf(const pt2::TensorMeta &meta) {
-  std::vector<int64_t> shape;
-  for (const pt2::Dimension &size : meta.sizes)
-    shape.push_back(size.value);
-  return shape;
-}
-
-bool plumb::writeWeights(const pt2::Pt2Archive &archive, const std::string &path, Diagnostics &diagnostics) {
-  std::set<std::string> aliases;
-  for (const std::vector<std::string> &group : archive.aliases())
-    aliases.insert(group.begin() + 1, group.end());
-  std::vector<SafetensorsWriter::Entry> entries;
-  std::vector<const pt2::Weight *> weights;
-  for (const pt2::Weight &weight : archive.weights()) {
-    if (aliases.contains(weight.fqn))
-      continue;
-    const char *type = safetensorsType(weight.meta.dtype);
-    if (!type) {
-      diagnostics.error(Place{archive.name()}, "weight " + weight.fqn + " has the type " +
-                                                   pt2::name(weight.meta.dtype) + ", which is not supported");
-      return false;
-    }
-    entries.push_back({weight.fqn, type, shapeOf(weight.meta)});
-    weights.push_back(&weight);
-  }
-  try {
-    SafetensorsWriter writer(path, entries);
-    for (size_t index = 0; index < weights.size(); ++index) {
-      auto bytes = archive.bytes(weights[index]->fqn, diagnostics);
-      if (!bytes)
-        return false;
-      std::memcpy(writer.data(index).data(), bytes->data(), bytes->size());
-    }
-    writer.commit();
-  } catch (const Failure &failure) {
-    diagnostics.error(Place{path}, failure.what());
-    return false;
-  }
-  return true;
-}
-
-bool plumb::writeInputs(const pt2::Pt2Archive &archive, const std::string &path, Diagnostics &diagnostics) {
-  std::vector<SafetensorsWriter::Entry> entries;
-  std::vector<pt2::DType> types;
-  const pt2::ExportedProgram &program = archive.program();
-  for (const pt2::InputSpec &input : program.inputs) {
-    const auto *tensor = input.value.as<pt2::TensorRef>();
-    if (input.kind != pt2::InputKind::UserInput || !tensor)
-      continue;
-    const pt2::TensorMeta &meta = program.graph.tensors.at(tensor->name);
-    const char *type = safetensorsType(meta.dtype);
-    if (meta.dtype != pt2::DType::F32 && meta.dtype != pt2::DType::I64 && meta.dtype != pt2::DType::I32) {
-      diagnostics.error(Place{archive.name()}, "input " + input.name + " has the type " +
-                                                   pt2::name(meta.dtype) + "; give its values with --inputs");
-      return false;
-    }
-    entries.push_back({"input." + std::to_string(entries.size()), type, shapeOf(meta)});
-    types.push_back(meta.dtype);
-  }
-  try {
-    SafetensorsWriter writer(path, entries);
-    std::mt19937_64 random(1);
-    std::normal_distribution<float> normal;
-    auto fill = [](std::span<std::byte> data, auto draw) {
-      using T = decltype(draw());
-      for (size_t offset = 0; offset < data.size(); offset += sizeof(T)) {
-        T value = draw();
-        std::memcpy(data.data() + offset, &value, sizeof(T));
-      }
-    };
-    for (size_t index = 0; index < entries.size(); ++index) {
-      std::span<std::byte> data = writer.data(index);
-      if (types[index] == pt2::DType::F32)
-        fill(data, [&] { return normal(random); });
-      else if (types[index] == pt2::DType::I64)
-        fill(data, [&] { return static_cast<int64_t>(random() & 1); });
-      else
-        fill(data, [&] { return static_cast<int32_t>(random() & 1); });
-    }
-    writer.commit();
-  } catch (const Failure &failure) {
-    diagnostics.error(Place{path}, failure.what());
-    return false;
-  }
-  return true;
 }
 
 //===----------------------------------------------------------------------===//

@@ -19,12 +19,6 @@ private:
   std::string path;
 };
 
-/// Writes the archive's parameters and buffers, each under its canonical name.
-bool writeWeights(const pt2::Pt2Archive &archive, const std::string &path, Diagnostics &diagnostics);
-
-/// Writes inputs drawn from a fixed seed: standard normal floats, integers 0 and 1.
-bool writeInputs(const pt2::Pt2Archive &archive, const std::string &path, Diagnostics &diagnostics);
-
 /// Compiles and links the program of a module with the threads provider. The C++ compiler is $CXX, or `c++`.
 bool buildProgram(mlir::ModuleOp module, const TemporaryFolder &folder, const std::string &name,
                   Diagnostics &diagnostics);

@@ -6,6 +6,7 @@
 #include "Driver.h"
 #include "Execute.h"
 #include "Inspect.h"
+#include "RunFiles.h"
 #include "Summary.h"
 #include "plumb/Transforms/Utils.h"
 #include <iostream>
@@ -100,8 +101,9 @@ int inspectModel(const Arguments &arguments) {
 
 /// Compiles, builds and runs one plan; saves into `save` unless it is empty.
 int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &folder,
-            const std::string &name, const std::string &save, bool quiet) {
-  auto module = driver.compile({arguments.cpu, /*kernels=*/true});
+            const std::string &name, const std::string &save, bool quiet,
+            mlir::OwningOpRef<mlir::ModuleOp> &module) {
+  module = driver.compile({arguments.cpu, /*kernels=*/true});
   bool built = module && !driver.diagnostics().hasErrors() &&
                buildProgram(*module, folder, name, driver.diagnostics());
   if (driver.report() || !built)
@@ -129,23 +131,25 @@ int runModel(Arguments arguments) {
     return kRejected;
   if (arguments.weights.empty()) {
     arguments.weights = folder.file("weights.safetensors");
-    writeWeights(*driver.archive(), arguments.weights, driver.diagnostics());
+    writeWeights(*driver.archive(), driver.planSpec().init, arguments.weights, driver.diagnostics());
   }
   if (arguments.inputs.empty() && !driver.diagnostics().hasErrors()) {
     arguments.inputs = folder.file("inputs.safetensors");
-    writeInputs(*driver.archive(), arguments.inputs, driver.diagnostics());
+    if (auto applied = driver.applyPlan())
+      writeInputs(*applied, arguments.inputs, driver.diagnostics());
   }
   if (driver.report())
     return kRejected;
   std::string save =
       arguments.save.empty() && arguments.check ? folder.file("split.safetensors") : arguments.save;
-  int code = runPlan(driver, arguments, folder, "program", save, /*quiet=*/false);
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  int code = runPlan(driver, arguments, folder, "program", save, /*quiet=*/false, module);
   if (code != kSuccess || !arguments.check)
     return code;
 
-  driver.usePlanOfOneRank();
+  driver.usePlanOfOneRank(*module);
   std::string reference = folder.file("reference.safetensors");
-  if (int failed = runPlan(driver, arguments, folder, "reference", reference, /*quiet=*/true))
+  if (int failed = runPlan(driver, arguments, folder, "reference", reference, /*quiet=*/true, module))
     return failed;
   std::cout << "compared with the unsplit model on one rank:\n";
   return compareRuns(save, reference, std::cout) ? kSuccess : kCheckFailed;

@@ -15,6 +15,7 @@ static int dispatch(int argc, char **argv) {
   addRunCommand(app, command);
   addCheckCommand(app, command);
   addInspectCommand(app, command);
+  addExplainCommand(app, command);
   addScheduleCommand(app, command);
   addRedistributeCommand(app, command);
   try {

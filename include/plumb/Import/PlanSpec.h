@@ -47,6 +47,23 @@ struct SplitPoint {
   bool isEnd = false; ///< After the module's last operation instead of before its first.
 };
 
+/// A choice of all stage boundaries.
+struct SplitPolicy {
+  Range range;
+  std::string kind;                              ///< `balanced`, `layers`, `each`, `layout` or `modules`.
+  std::optional<int64_t> stages;                 ///< balanced
+  std::optional<std::string> by;                 ///< balanced: `flops`, `parameters` or `time`.
+  std::vector<int64_t> list;                     ///< layers: how many in each stage.
+  std::string of;                                ///< each: the module; layout: the string.
+  std::vector<std::vector<std::string>> modules; ///< modules: those of each stage.
+};
+
+/// What becomes of the parameters that a pattern matches where several stages use them.
+struct Sharing {
+  Located<std::string> match; ///< A glob over parameter names, see Glob.
+  std::string choice;         ///< `replicate`, `transmit` or `auto`.
+};
+
 struct Pipeline {
   Range range;
   Located<std::string> axis{"pp"};
@@ -55,6 +72,8 @@ struct Pipeline {
   std::optional<Located<int64_t>> stagesPerRank;
   std::optional<Located<std::string>> placement; ///< `loop` or `v`; that of the schedule if not given.
   std::vector<SplitPoint> split;
+  std::optional<SplitPolicy> policy; ///< Instead of split points.
+  std::vector<Sharing> sharing;      ///< The last entry that matches counts.
 };
 
 struct ParameterLayout {
@@ -82,7 +101,25 @@ struct InputEntry {
 struct Loss {
   Range range;
   Located<std::variant<int64_t, std::string>> output; ///< Index or name of an output.
-  std::optional<Located<std::string>> reduce; ///< `mean_square`, `mean`, `sum`; none: it is the loss itself.
+  /// `mean_square`, `mean`, `sum` or `cross_entropy`; none: it is the loss itself.
+  std::optional<Located<std::string>> reduce;
+  std::optional<Located<std::string>> target; ///< cross_entropy: name of the input with the labels.
+  std::string targetType = "i64";
+  std::optional<Located<int64_t>> ignoreIndex;
+};
+
+/// The batch to compile for: so many rows in all, of each replica, or of each microbatch.
+struct Batch {
+  Range range;
+  std::string of; ///< `global`, `replica` or `microbatch`.
+  int64_t size = 1;
+};
+
+/// How the parameters that a pattern matches begin, where the export has no values.
+struct Initial {
+  Located<std::string> match;
+  std::string kind; ///< `normal`, `zeros` or `ones`.
+  double deviation = 0.02;
 };
 
 struct Optimizer {
@@ -98,6 +135,9 @@ struct PlanSpec {
   Pipeline pipeline;          ///< With its defaults if the spec has none.
   std::vector<LayoutEntry> layouts;
   std::vector<InputEntry> inputs;
+  std::optional<Batch> batch;
+  std::vector<std::vector<Located<std::string>>> aliases; ///< Names of one parameter.
+  std::vector<Initial> init;                              ///< The last entry that matches counts.
   std::optional<Loss> loss;
   std::optional<Optimizer> optimizer;
 

@@ -17,9 +17,14 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
   let summary = "Resolves the plan spec against the model";
   let description = [{
     Every rule of the spec is matched against the modules, inputs and outputs of the model and turned into a fact on
-    an op: split rules become `plumb.pipe_split` markers, layout rules become layouts of parameters, input rules
-    layouts of inputs, the loss rule a `plumb.loss`. The rules are gone afterwards; a rule that matches nothing is an
-    error with the nearest name. A mean is a sum times one over the global count.
+    an op: alias rules join parameters, a batch rule gives all values the sizes of another batch, split rules and a
+    split policy become `plumb.pipe_split` markers, layout rules become layouts of parameters, input rules layouts of
+    inputs, the loss rule a `plumb.loss`. The rules are gone afterwards, but for those on sharing, which
+    `assign-ownership` reads; a rule that matches nothing is an error with the nearest name. All rules that fail are
+    reported. A mean is a sum times one over the global count.
+
+    A policy cuts between *units*: layers, which are modules with a number for a name, and the modules beside them.
+    `balanced` makes the largest stage as small as can be: exactly, under costs that count a parameter once per stage.
 
     Input:
 
@@ -83,9 +88,13 @@ def SplitStages : Plumb_Pass<"split-stages"> {
 def AssignOwnership : Plumb_Pass<"assign-ownership"> {
   let summary = "Gives every parameter one owner, and its replicas to the ranks that need them";
   let description = [{
-    The owner of a parameter is the first stage that reads it. A parameter that several stages read is replicated:
-    `holders` names one stage per pipeline coordinate that keeps a copy, the first on that coordinate to read it.
-    Stages on one rank share the copy. A parameter that nothing reads has no owner.
+    The owner of a parameter is the first stage that reads it. A parameter that stages on several ranks read is
+    replicated, or transmitted if a sharing rule says so, or `auto` finds it cheaper. Replicated: `holders` names one
+    stage per pipeline coordinate that keeps a copy, the first on that coordinate to read it. Stages on one rank share
+    the copy. Transmitted: the owner's rank alone holds it, sends the value before the first forward, and the other
+    ranks read a state of the kind `copy`; `build-step` has them return their gradients once, in the update. What ranks
+    exchange outside of the schedule stands in the first stage of each rank, in the order of the parameters, so that no
+    two of them wait for each other. A parameter that nothing reads has no owner.
 
     Input:
 
@@ -100,6 +109,18 @@ def AssignOwnership : Plumb_Pass<"assign-ownership"> {
 
     ```mlir
     plumb.parameter @wte.weight trainable : tensor<256x64xf32> owner 0 holders [0, 1]
+    ```
+
+    Output, after `plumb.sharing_rule "wte.weight" "transmit"`:
+
+    ```mlir
+    plumb.parameter @wte.weight trainable : tensor<256x64xf32> owner 0 holders [0]
+    plumb.state @copy.wte.weight "copy" of "wte.weight" : tensor<256x64xf32>
+    plumb.program @model {
+      %v = plumb.load @wte.weight {plumb.phase = #plumb.phase<begin>, plumb.stage = 0 : i64} : tensor<256x64xf32>
+      plumb.store @copy.wte.weight, %v {plumb.phase = #plumb.phase<begin>, plumb.stage = 1 : i64} : tensor<256x64xf32>
+      %0 = plumb.load @wte.weight {plumb.stage = 0 : i64} : tensor<256x64xf32>
+      %1 = plumb.load @copy.wte.weight {plumb.stage = 1 : i64} : tensor<256x64xf32>
     ```
   }];
 }
@@ -143,7 +164,8 @@ def BuildStep : Plumb_Pass<"build-step"> {
   let summary = "Completes the training step: loss, outputs, optimizer";
   let description = [{
     The loss is accumulated in a state, outputs are stored in states, and each parameter is updated from its whole
-    gradient by the optimizer, in the stages that hold it (phase `update`).
+    gradient by the optimizer, in the stages that hold it (phase `update`). To the owner of a transmitted parameter
+    come the gradients of its readers.
 
     Input:
 

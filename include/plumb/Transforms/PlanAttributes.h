@@ -2,6 +2,8 @@
 //
 // Decisions are discardable attributes, so that what follows only reads them.
 //
+// apply-spec:
+//   plumb.batch                 on the module: rows of the whole batch, where the plan sets it
 // form-kernels:
 //   plumb.inout, plumb.result   on an argument of a kernel: it is overwritten by that result
 //   plumb.flops                 on a kernel: operations of one run
@@ -39,6 +41,7 @@
 
 namespace plumb {
 
+inline constexpr llvm::StringLiteral kBatchAttr = "plumb.batch";
 inline constexpr llvm::StringLiteral kInoutAttr = "plumb.inout";
 inline constexpr llvm::StringLiteral kResultAttr = "plumb.result";
 inline constexpr llvm::StringLiteral kFlopsAttr = "plumb.flops";

@@ -64,6 +64,34 @@ TEST(ImportPlan, DefaultsAreWrittenOut) {
             "plumb.loss_rule output 0 plan.json:1:40\n");
 }
 
+TEST(ImportPlan, PoliciesSharingBatchAndLabels) {
+  EXPECT_EQ(printedPlan(R"json({"mesh": {"pp": 2},
+"pipeline": {"split": {"policy": "balanced", "stages": 4, "by": "time"},
+             "multi_use_parameters": {"*": "auto", "wte.weight": "transmit"}},
+"batch": {"of": "replica", "size": 8}, "aliases": [["a", "b"]],
+"loss": {"output": 0, "reduce": "cross_entropy", "target": {"name": "labels", "dtype": "i32"}}})json"),
+            R"text(plumb.mesh @mesh ["pp" = 2] plan.json:1:10
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 plan.json:2:13
+plumb.split_policy "balanced" stages 4 by "time" plan.json:2:23
+plumb.sharing_rule "*" "auto" plan.json:3:39
+plumb.sharing_rule "wte.weight" "transmit" plan.json:3:52
+plumb.batch_rule "replica" size 8 plan.json:4:10
+plumb.alias_rule ["a", "b"] plan.json:4:53
+plumb.loss_rule output 0 reduce "cross_entropy" target "labels" : i32 ignore -100 plan.json:5:20
+)text");
+  auto policy = [](const std::string &split) {
+    std::string text = printedPlan("{\"mesh\": {\"pp\": 2}, \"pipeline\": {\"split\": " + split + "}}");
+    size_t begin = text.find("plumb.split_policy");
+    return text.substr(begin, text.find(" plan.json", begin) - begin);
+  };
+  EXPECT_EQ(policy(R"json({"policy": "layers", "list": [1, 2]})json"),
+            "plumb.split_policy \"layers\" list [1, 2]");
+  EXPECT_EQ(policy(R"json({"policy": "each", "of": "h"})json"), "plumb.split_policy \"each\" of \"h\"");
+  EXPECT_EQ(policy(R"json("Et|L")json"), "plumb.split_policy \"layout\" of \"Et|L\"");
+  EXPECT_EQ(policy(R"json([["a"], ["b", "c"]])json"),
+            "plumb.split_policy \"modules\" modules [[\"a\"], [\"b\", \"c\"]]");
+}
+
 TEST(ImportPlan, AModelMayHaveAModuleCalledMesh) {
   EXPECT_EQ(printedPlan(R"json({"mesh": {"dp": 2}})json", "mesh").substr(0, 18), "plumb.mesh @mesh_ ");
 }

@@ -149,9 +149,79 @@ TEST(PlanSpec, TypeErrorsSayWhatIsExpectedAndFound) {
             "1:34: \"optimizer\" needs the key \"lr\"");
 }
 
+TEST(PlanSpec, SplitPolicies) {
+  PlanSpec plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {
+      "split": {"policy": "balanced", "stages": 4, "by": "time"}}})json");
+  ASSERT_TRUE(plan.pipeline.policy);
+  EXPECT_EQ(plan.pipeline.policy->kind, "balanced");
+  EXPECT_EQ(plan.pipeline.policy->stages, 4);
+  EXPECT_EQ(plan.pipeline.policy->by, "time");
+  plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "layers", "list": [4, 5]}}})json");
+  EXPECT_EQ(plan.pipeline.policy->list, (std::vector<int64_t>{4, 5}));
+  plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "each", "of": "layers"}}})json");
+  EXPECT_EQ(plan.pipeline.policy->of, "layers");
+  plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {"split": "Et|tL"}})json");
+  EXPECT_EQ(plan.pipeline.policy->kind, "layout");
+  EXPECT_EQ(plan.pipeline.policy->of, "Et|tL");
+  plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {"split": [["a", "b"], ["c"]]}})json");
+  EXPECT_EQ(plan.pipeline.policy->kind, "modules");
+  EXPECT_EQ(plan.pipeline.policy->modules, (std::vector<std::vector<std::string>>{{"a", "b"}, {"c"}}));
+  EXPECT_EQ(
+      errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "layers", "by": "time"}}})json")
+          .substr(0, 66),
+      "1:43: \"by\" belongs to the policy \"balanced\", not to \"layers\"");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "each"}}})json"),
+            "1:43: the policy \"each\" needs the key \"of\"");
+}
+
+TEST(PlanSpec, SharingOfParameters) {
+  PlanSpec plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {"multi_use_parameters": "auto"}})json");
+  ASSERT_EQ(plan.pipeline.sharing.size(), 1u);
+  EXPECT_EQ(plan.pipeline.sharing[0].match.value, "*");
+  EXPECT_EQ(plan.pipeline.sharing[0].choice, "auto");
+  plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {
+      "multi_use_parameters": {"*": "replicate", "wte.weight": "transmit"}}})json");
+  ASSERT_EQ(plan.pipeline.sharing.size(), 2u);
+  EXPECT_EQ(plan.pipeline.sharing[1].match.value, "wte.weight");
+  EXPECT_EQ(plan.pipeline.sharing[1].choice, "transmit");
+}
+
+TEST(PlanSpec, BatchAliasesAndInitialValues) {
+  PlanSpec plan = valid(R"json({"mesh": {"dp": 2}, "batch": {"of": "replica", "size": 32},
+      "aliases": [["wte.weight", "lm_head.weight"]],
+      "init": {"*": "normal", "*.bias": "zeros", "wpe.*": "normal(0.01)"}})json");
+  ASSERT_TRUE(plan.batch);
+  EXPECT_EQ(plan.batch->of, "replica");
+  EXPECT_EQ(plan.batch->size, 32);
+  ASSERT_EQ(plan.aliases.size(), 1u);
+  EXPECT_EQ(plan.aliases[0][1].value, "lm_head.weight");
+  ASSERT_EQ(plan.init.size(), 3u);
+  EXPECT_EQ(plan.init[0].kind, "normal");
+  EXPECT_EQ(plan.init[0].deviation, 0.02);
+  EXPECT_EQ(plan.init[1].kind, "zeros");
+  EXPECT_EQ(plan.init[2].deviation, 0.01);
+  EXPECT_EQ(
+      errorOf(R"json({"mesh": {"dp": 2}, "init": {"*": "uniform"}})json"),
+      "1:36: \"*\" must be \"zeros\", \"ones\", \"normal\" or such as \"normal(0.02)\", found the string "
+      "\"uniform\"");
+}
+
+TEST(PlanSpec, CrossEntropyHasATarget) {
+  PlanSpec plan = valid(R"json({"mesh": {"dp": 2}, "loss": {"output": "logits", "reduce": "cross_entropy",
+      "target": {"name": "labels", "dtype": "i32"}, "ignore_index": -1}})json");
+  EXPECT_EQ(plan.loss->target->value, "labels");
+  EXPECT_EQ(plan.loss->targetType, "i32");
+  EXPECT_EQ(plan.loss->ignoreIndex->value, -1);
+  EXPECT_EQ(errorOf(R"json({"mesh": {"dp": 2}, "loss": {"output": 0, "reduce": "cross_entropy"}})json")
+                .substr(0, 34),
+            "1:55: \"cross_entropy\" needs \"target");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"dp": 2}, "loss": {"output": 0, "target": {"name": "y"}}})json"),
+            "1:64: \"target\" belongs to \"reduce\": \"cross_entropy\"");
+}
+
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"batch", "storage", "recompute", "aliases", "init", "precision", "memory_limit",
-                          "topology", "costs", "batch_norm", "bounds", "seed"})
+  for (const char *key : {"storage", "recompute", "precision", "memory_limit", "topology", "costs",
+                          "batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
   for (const char *key : {"bind", "template", "in_src", "in_dst", "out_src", "out_dst", "out_names", "unit",
@@ -161,13 +231,6 @@ TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
               "1:68: \"" + std::string(key) + "\" is not supported by this version");
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json").substr(0, 65),
             "1:46: \"schedule\" \"custom\" is not supported by this version, only ");
-  EXPECT_EQ(
-      errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"split": {"policy": "balanced", "stages": 2}}})json"),
-      "1:43: \"split\" as a policy is not supported by this version; it must be module names with "
-      "\"beginning\" or \"end\"");
-  EXPECT_EQ(
-      errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"multi_use_parameters": "transmit"}})json"),
-      "1:58: \"multi_use_parameters\" \"transmit\" is not supported by this version, only \"replicate\"");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "sequence"}]})json"),
             "1:57: \"style\" \"sequence\" is not supported by this version, only \"colwise\", \"rowwise\" or "
             "\"replicate\"");

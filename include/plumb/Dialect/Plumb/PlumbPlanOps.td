@@ -55,6 +55,63 @@ def Plumb_SplitRuleOp : Plumb_Op<"split_rule"> {
   let assemblyFormat = "$match (`end` $end^)? attr-dict";
 }
 
+def Plumb_SplitPolicyOp : Plumb_Op<"split_policy"> {
+  let summary = "A policy that chooses the stage boundaries between modules";
+  let description = [{
+    * `"balanced"`: so many stages that the largest one is smallest, by `"flops"`, `"parameters"` or `"time"`;
+    * `"layers"`: so many layers (numbered modules) in each stage;
+    * `"each"`: a stage for each child of the module;
+    * `"layout"`: a layout string of Megatron;
+    * `"modules"`: the modules of each stage.
+
+    ```mlir
+    plumb.split_policy "balanced" stages 4 by "flops"
+    plumb.split_policy "layers" list [4, 5, 5, 4]
+    plumb.split_policy "each" of "layers"
+    plumb.split_policy "layout" of "Et*3|tt|ttL"
+    plumb.split_policy "modules" modules [["embed", "layers.0"], ["layers.1", "head"]]
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, OptionalAttr<I64Attr>:$stages, OptionalAttr<StrAttr>:$by,
+                       OptionalAttr<DenseI64ArrayAttr>:$list, OptionalAttr<StrAttr>:$of,
+                       OptionalAttr<ArrayAttr>:$modules);
+  let assemblyFormat = [{
+    $kind (`stages` custom<Integer>($stages)^)? (`by` $by^)? (`list` $list^)? (`of` $of^)? (`modules` $modules^)?
+    attr-dict
+  }];
+}
+
+def Plumb_SharingRuleOp : Plumb_Op<"sharing_rule"> {
+  let summary = "How the parameters that a pattern matches are shared between stages";
+  let description = [{
+    `"replicate"`: a copy per rank that needs it; `"transmit"`: the owner sends its value once per step and gets the
+    gradients back; `"auto"`: the cheaper one. The last rule that matches a parameter counts.
+
+    ```mlir
+    plumb.sharing_rule "wte.weight" "transmit"
+    ```
+  }];
+  let arguments = (ins StrAttr:$match, StrAttr:$choice);
+  let assemblyFormat = "$match $choice attr-dict";
+}
+
+def Plumb_AliasRuleOp : Plumb_Op<"alias_rule"> {
+  let summary = "Names of one parameter, where the export does not say so";
+  let arguments = (ins StrArrayAttr:$names);
+  let assemblyFormat = "$names attr-dict";
+}
+
+def Plumb_BatchRuleOp : Plumb_Op<"batch_rule"> {
+  let summary = "The batch to compile for: so many rows in all, per replica, or per microbatch";
+  let description = [{
+    ```mlir
+    plumb.batch_rule "global" size 512
+    ```
+  }];
+  let arguments = (ins StrAttr:$of, I64Attr:$size);
+  let assemblyFormat = "$of `size` custom<Integer>($size) attr-dict";
+}
+
 def Plumb_LayoutRuleOp : Plumb_Op<"layout_rule"> {
   let summary = "An entry of the plan spec's layouts";
   let description = [{
@@ -83,10 +140,18 @@ def Plumb_LossRuleOp : Plumb_Op<"loss_rule"> {
   let description = [{
     ```mlir
     plumb.loss_rule output 0 reduce "mean_square"
+    plumb.loss_rule name "logits" reduce "cross_entropy" target "labels" : i64 ignore -100
     ```
+    `target` is the name and element type of an input that is added to the model; labels equal to `ignore` do not
+    count.
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$output, OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$reduce);
-  let assemblyFormat = "(`output` custom<Integer>($output)^)? (`name` $name^)? (`reduce` $reduce^)? attr-dict";
+  let arguments = (ins OptionalAttr<I64Attr>:$output, OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$reduce,
+                       OptionalAttr<StrAttr>:$target, OptionalAttr<TypeAttr>:$target_type,
+                       OptionalAttr<I64Attr>:$ignore);
+  let assemblyFormat = [{
+    (`output` custom<Integer>($output)^)? (`name` $name^)? (`reduce` $reduce^)? (`target` $target^ `:` $target_type)?
+    (`ignore` custom<Integer>($ignore)^)? attr-dict
+  }];
 }
 
 def Plumb_OptimizerOp : Plumb_Op<"optimizer"> {

@@ -40,7 +40,9 @@ def Plumb_StateOp : Plumb_Op<"state", [Symbol]> {
   let summary = "A tensor that lives from one phase of a step to another: a gradient, a loss, an output, a statistic";
   let description = [{
     `kind` is `gradient` (of the parameter `of`), `accumulator` (what a gradient is summed in when its shards are not
-    those of the parameter), `loss`, `output` (number `index`, user name `label`) or `statistic`. What a program accumulates into a state is summed over the microbatches of a step.
+    those of the parameter), `copy` (the value of the parameter `of`, as its owner sent it for this step), `loss`, `output`
+    (number `index`, user name `label`) or `statistic`. What a program accumulates into a state is summed over the
+    microbatches of a step.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, TypeAttr:$type, OptionalAttr<StrAttr>:$of,
                        OptionalAttr<I64Attr>:$index, OptionalAttr<StrAttr>:$label,

@@ -1,0 +1,32 @@
+// RUN: plumb-opt %s --split-input-file --apply-spec --verify-diagnostics
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{the batch of this export is not known: input "y" has 12 rows in dim 0, another has 8; say in "inputs" what is no batch}}
+plumb.batch_rule "global" size 16
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+  %y = plumb.input "y" index 1 : tensor<12x2xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-error @+1 {{the batch of "rank" is unknown; there are global, replica and microbatch}}
+plumb.batch_rule "rank" size 16
+plumb.program @model {}
+
+// -----
+
+// A parameter of the batch's size cannot grow.
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the batch is changed from 8 to 16 here}}
+plumb.batch_rule "global" size 16
+plumb.parameter @w : tensor<8x2xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+  %w = plumb.load @w : tensor<8x2xf32>
+  // expected-error @+1 {{needs the batch in dim 0 of a value that does not hold it}}
+  %y = nn.add %x, %w : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
+  plumb.output "y" index 0 %y : tensor<8x2xf32>
+}

@@ -1,0 +1,58 @@
+// RUN: plumb-opt %s --split-input-file --apply-spec | FileCheck %s
+
+// An export of batch 1, compiled for 6: views that merge and split the batch follow, the means over it too; positions and the mask
+// are broadcast and stay.
+
+// CHECK: module attributes {plumb.batch = 6 : i64}
+// CHECK-LABEL: plumb.program @one
+// CHECK: %[[X:.*]] = plumb.input "x" index 0 {{.*}} : tensor<6x4x8xf32>
+// CHECK: %[[P:.*]] = nn.fill 1.{{.*}} : tensor<1x4x8xf32>
+// CHECK: %[[A:.*]] = nn.add %[[X]], %[[P]] : (tensor<6x4x8xf32>, tensor<1x4x8xf32>) -> tensor<6x4x8xf32>
+// CHECK: %[[B:.*]] = nn.view %[[A]] : (tensor<6x4x8xf32>) -> tensor<24x8xf32>
+// CHECK: %[[C:.*]] = nn.view %[[B]] : (tensor<24x8xf32>) -> tensor<6x4x2x4xf32>
+// CHECK: %[[D:.*]] = nn.transpose %[[C]] [0, 2, 1, 3] : (tensor<6x4x2x4xf32>) -> tensor<6x2x4x4xf32>
+// CHECK: %[[S:.*]] = nn.sum %[[B]] dims [0, 1] : (tensor<24x8xf32>) -> tensor<f32>
+// CHECK: nn.scale %[[S]] by {{0.005208333.*|5.208333.*e-03}}
+// CHECK: nn.scale %[[S]] by 5.000000e-01
+// CHECK: plumb.output "d" index 1 %[[D]] : tensor<6x2x4x4xf32>
+plumb.mesh @mesh ["dp" = 3]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
+plumb.batch_rule "microbatch" size 1
+plumb.program @one {
+  %x = plumb.input "x" index 0 : tensor<1x4x8xf32>
+  %p = nn.fill 1.0 : tensor<1x4x8xf32>
+  %a = nn.add %x, %p : (tensor<1x4x8xf32>, tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
+  %b = nn.view %a : (tensor<1x4x8xf32>) -> tensor<4x8xf32>
+  %c = nn.view %b : (tensor<4x8xf32>) -> tensor<1x4x2x4xf32>
+  %d = nn.transpose %c [0, 2, 1, 3] : (tensor<1x4x2x4xf32>) -> tensor<1x2x4x4xf32>
+  %s = nn.sum %b dims [0, 1] : (tensor<4x8xf32>) -> tensor<f32>
+  %m = nn.scale %s by 0.03125 {plumb.mean = 0.0} : (tensor<f32>) -> tensor<f32>
+  %h = nn.scale %s by 0.5 : (tensor<f32>) -> tensor<f32>
+  plumb.output "m" index 0 %m : tensor<f32>
+  plumb.output "d" index 1 %d : tensor<1x2x4x4xf32>
+  plumb.output "h" index 2 %h : tensor<f32>
+}
+
+// -----
+
+// A smaller batch than exported. A factory of the batch's size grows where it meets the batch, and stays for other readers; an
+// input that is no batch stays.
+
+// CHECK-LABEL: plumb.program @four
+// CHECK: %[[X:.*]] = plumb.input "x" index 0 {{.*}} : tensor<4x2xf32>
+// CHECK: plumb.input "table" index 1 {{.*}} : tensor<8x2xf32>
+// CHECK-DAG: %[[SMALL:.*]] = nn.fill 0.{{.*}} : tensor<4x3xf32>
+// CHECK-DAG: %[[LARGE:.*]] = nn.fill 0.{{.*}} : tensor<8x3xf32>
+// CHECK: nn.cat %[[X]], %[[SMALL]] {{.*}} -> tensor<4x5xf32>
+// CHECK: plumb.output "z" index 1 %[[LARGE]] : tensor<8x3xf32>
+plumb.mesh @mesh ["dp" = 1]
+plumb.batch_rule "global" size 4
+plumb.input_rule "table" {}
+plumb.program @four {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+  %t = plumb.input "table" index 1 : tensor<8x2xf32>
+  %z = nn.fill 0.0 : tensor<8x3xf32>
+  %c = nn.cat %x, %z dim 1 : (tensor<8x2xf32>, tensor<8x3xf32>) -> tensor<8x5xf32>
+  plumb.output "c" index 0 %c : tensor<8x5xf32>
+  plumb.output "z" index 1 %z : tensor<8x3xf32>
+}

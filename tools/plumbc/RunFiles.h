@@ -1,0 +1,21 @@
+//===- RunFiles.h - The files that a program reads --------------*- C++ -*-===//
+#ifndef PLUMB_TOOLS_PLUMBC_RUNFILES_H
+#define PLUMB_TOOLS_PLUMBC_RUNFILES_H
+
+#include "Driver.h"
+
+namespace plumb {
+
+/// Writes the archive's parameters and buffers, each under its canonical name, in safetensors. What the
+/// archive has no values of begins as the plan's `init` says, drawn from a seed that depends on the name; an
+/// error lists what neither covers.
+bool writeWeights(const pt2::Pt2Archive &archive, const std::vector<spec::Initial> &init,
+                  const std::string &path, Diagnostics &diagnostics);
+
+/// Writes inputs drawn from a fixed seed: standard normal floats, integers and bools 0 and 1. Their types are
+/// those of the module after apply-spec.
+bool writeInputs(mlir::ModuleOp module, const std::string &path, Diagnostics &diagnostics);
+
+} // namespace plumb
+
+#endif // PLUMB_TOOLS_PLUMBC_RUNFILES_H
