@@ -1,5 +1,6 @@
 #include "plumb/Import/ImportPlan.h"
 
+#include "plumb/Dialect/Plumb/PlanOptions.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
 
 #include "mlir/IR/Builders.h"
@@ -64,10 +65,13 @@ private:
     const spec::Pipeline &pipeline = plan_.pipeline;
     // A spec without a pipeline has its defaults; they are due to the spec as a whole.
     Range range = pipeline.range.end ? pipeline.range : plan_.meshRange;
-    PipelineOp::create(builder_, at(range), text(pipeline.axis.value), text(pipeline.schedule.value),
-                       integer(pipeline.microbatches.value),
-                       pipeline.stagesPerRank ? integer(pipeline.stagesPerRank->value) : IntegerAttr(),
-                       pipeline.placement ? text(pipeline.placement->value) : StringAttr());
+    auto op =
+        PipelineOp::create(builder_, at(range), text(pipeline.axis.value), text(pipeline.schedule.value),
+                           integer(pipeline.microbatches.value),
+                           pipeline.stagesPerRank ? integer(pipeline.stagesPerRank->value) : IntegerAttr(),
+                           pipeline.placement ? text(pipeline.placement->value) : StringAttr());
+    if (pipeline.skipConnections)
+      op->setAttr(kSkipConnectionsAttr, text(*pipeline.skipConnections));
     for (const spec::SplitPoint &point : pipeline.split)
       SplitRuleOp::create(builder_, at(point.module.range), text(point.module.value),
                           point.isEnd ? builder_.getUnitAttr() : UnitAttr());

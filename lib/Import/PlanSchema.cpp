@@ -57,6 +57,9 @@ static Schema pipeline() {
        {"placement", oneOf("Which rank runs which stage; \"loop\" if not given.",
                            {oneOfStrings("A named order; \"v\" turns back at the last rank.", {"loop", "v"}),
                             unsupported(array("The rank of each stage.", integer("A rank.", 0)))})},
+       {"skip_connections", oneOfStrings("How a value reaches later stages that are not the next one; "
+                                         "\"auto\", the cheaper way, if not given.",
+                                         {"auto", "direct", "forward"})},
        {"multi_use_parameters",
         oneOf("What becomes of a parameter that several stages use; \"replicate\" if not given.",
               {oneOfStrings("The same for all.", {"replicate", "transmit", "auto"}),

@@ -130,6 +130,8 @@ Pipeline toPipeline(const json::Value &value) {
       for (const json::Member &member : *split->asObject())
         pipeline.split.push_back({toString(member), *member.value.asString() == "end"});
   }
+  if (const json::Value *route = value.find("skip_connections"))
+    pipeline.skipConnections = *route->asString();
   if (const json::Value *sharing = value.find("multi_use_parameters"))
     pipeline.sharing = toSharing(*sharing);
   return pipeline;

@@ -42,9 +42,11 @@ public:
   }
 
   LogicalResult run() {
+    bool isFine = true;
     for (LayoutRuleOp rule : module.getOps<LayoutRuleOp>())
-      if (failed(apply(rule)))
-        return failure();
+      isFine &= succeeded(apply(rule));
+    if (!isFine)
+      return failure();
     for (LayoutRuleOp rule : llvm::make_early_inc_range(module.getOps<LayoutRuleOp>()))
       rule.erase();
     for (ParameterOp parameter : module.getOps<ParameterOp>()) {

@@ -3,8 +3,10 @@
 #include "PortableOps.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Dialect/Plumb/PlanOptions.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Utils.h"
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -47,6 +49,18 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
     if (failed(checkStageCount(pipeline, stages)))
       return signalPassFailure();
     placePortableOps(body, portable);
+    auto stated = pipeline->getAttrOfType<StringAttr>(kSkipConnectionsAttr);
+    StringRef route = stated ? stated.getValue() : "auto";
+    if (route != "auto" && route != "forward" && route != "direct") {
+      emitError(pipeline.getLoc()) << "skip connections cannot go \"" << route
+                                   << "\"; there are auto, forward and direct";
+      return signalPassFailure();
+    }
+    if (route != "direct")
+      for (Operation &op : llvm::make_early_inc_range(body))
+        if (isa<nn::TensorOpInterface>(op) && !portable.contains(&op))
+          for (Value result : op.getResults())
+            routeSkipConnection(result, route == "forward");
   }
 
   static void eraseDeadCode(Block &body) {
@@ -140,6 +154,52 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
         op.replaceUsesWithIf(clone, [&](OpOperand &use) { return getStage(use.getOwner()) == stage; });
       }
     }
+  }
+
+  /// Lets the stages that read a value take it from each other; `through` names all stages between, else only
+  /// those that read it.
+  void routeSkipConnection(Value value, bool through) {
+    int64_t maker = getStage(value.getDefiningOp());
+    std::map<int64_t, SmallVector<OpOperand *>> uses; // by reading stage
+    for (OpOperand &use : value.getUses())
+      if (getStage(use.getOwner()) != maker)
+        uses[getStage(use.getOwner())].push_back(&use);
+    if (through && !uses.empty())
+      for (int64_t stage = maker + 1, last = uses.rbegin()->first; stage < last; ++stage)
+        uses.try_emplace(stage);
+    if (uses.size() < 2)
+      return;
+    SmallVector<std::pair<int64_t, Value>> sources{{maker, value}}; // where a stage has the value
+    for (auto &[stage, operands] : uses) {
+      Value source = chooseSource(sources, stage, through);
+      for (OpOperand *use : operands)
+        use->set(source);
+      if (stage != uses.rbegin()->first)
+        sources.push_back({stage, handOn(source, stage)});
+    }
+    for (auto [stage, source] : llvm::reverse(sources))
+      if (source.use_empty())
+        source.getDefiningOp()->erase();
+  }
+
+  /// One that lives on the same rank, or else the last one.
+  Value chooseSource(ArrayRef<std::pair<int64_t, Value>> sources, int64_t stage, bool through) {
+    int64_t here = getPipelineCoordinate(getOperation(), stage);
+    if (!through)
+      for (auto [source, value] : llvm::reverse(sources))
+        if (getPipelineCoordinate(getOperation(), source) == here)
+          return value;
+    return sources.back().second;
+  }
+
+  /// The value as a stage hands it on: a view of what it received.
+  static Value handOn(Value source, int64_t stage) {
+    OpBuilder builder(source.getContext());
+    builder.setInsertionPointAfter(source.getDefiningOp());
+    ProvenanceScope scope(builder, source.getDefiningOp(), Phase::Forward);
+    auto view = nn::ViewOp::create(builder, source.getLoc(), source.getType(), source);
+    setStage(view, stage);
+    return view;
   }
 };
 

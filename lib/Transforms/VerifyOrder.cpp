@@ -192,6 +192,10 @@ LogicalResult OrderVerifier::joinPartners() {
         return failure();
     }
   }
+  for (const auto &[name, byCoordinate] : receives)
+    if (!sends.contains(name))
+      return emitModelError(units[byCoordinate.begin()->second.front()].op)
+             << "waits on @" << name << ", where nothing is sent";
   // A channel joins two coordinates, so it has one sequence of sends and one of receives.
   for (const auto &[name, byCoordinate] : sends) {
     ArrayRef<int> sent = byCoordinate.begin()->second;

@@ -132,6 +132,10 @@ plumb.split_rule "fc3"
 plumb.split_rule "q"
 // expected-error @+1 {{the model has no input "ids"}}
 plumb.input_rule "ids" {}
+// expected-error @+1 {{the mesh has no axis "td"; did you mean "tp"?}}
+plumb.layout_rule "fc" style "colwise" axis "td"
+// expected-error @+1 {{pattern "gc" matches 0 of 1 modules; did you mean "fc"?}}
+plumb.layout_rule "gc" style "colwise"
 // expected-error @+1 {{the loss is output 3, the model has 0 outputs}}
 plumb.loss_rule output 3
 plumb.module @fc

@@ -145,7 +145,8 @@ void Explanation::printCopies(ParameterOp parameter) {
 /// Whether what a rank receives in the update is added to one of these values: a share of the same gradient.
 static bool joins(Operation *op, const llvm::DenseSet<Value> &gradients) {
   return isa<ccl::RecvOp>(op) && llvm::any_of(op->getUsers(), [&](Operation *user) {
-           return llvm::any_of(user->getOperands(), [&](Value operand) { return gradients.contains(operand); });
+           return llvm::any_of(user->getOperands(),
+                               [&](Value operand) { return gradients.contains(operand); });
          });
 }
 
@@ -171,7 +172,7 @@ void Explanation::printSynchronisation(ParameterOp parameter) {
       auto load = dyn_cast<LoadOp>(op);
       bool follows = joins(&op, gradients);
       follows |= load ? states.contains(load.getSymbol())
-                          : llvm::any_of(op.getOperands(), [&](Value v) { return gradients.contains(v); });
+                      : llvm::any_of(op.getOperands(), [&](Value v) { return gradients.contains(v); });
       if (follows)
         gradients.insert(op.getResults().begin(), op.getResults().end());
       if (!follows || !isCall(&op))

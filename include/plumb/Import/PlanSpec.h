@@ -71,6 +71,7 @@ struct Pipeline {
   Located<int64_t> microbatches{1};
   std::optional<Located<int64_t>> stagesPerRank;
   std::optional<Located<std::string>> placement; ///< `loop` or `v`; that of the schedule if not given.
+  std::optional<std::string> skipConnections;    ///< `direct`, `forward` or `auto`.
   std::vector<SplitPoint> split;
   std::optional<SplitPolicy> policy; ///< Instead of split points.
   std::vector<Sharing> sharing;      ///< The last entry that matches counts.

@@ -65,7 +65,10 @@ def SplitStages : Plumb_Pass<"split-stages"> {
     Each op gets the attribute `plumb.stage`: the number of markers before it. Adjacent markers, and markers before
     the first or after the last op, delimit nothing and are dropped with a warning, so that stages are numbered
     densely and none is empty. An input, a parameter load and a value that depends on neither inputs nor parameters
-    is cloned into each stage that reads it and never sent. Dead code is removed. Without a pipeline axis of at least two ranks
+    is cloned into each stage that reads it and never sent. Dead code is removed. A value that several later stages read is
+    handed on by a view that stands in a stage between, so that its gradients come back the same way: by default each
+    reader takes it from one on its own rank, or else from the reader before it, which has it anyway, so that no rank
+    sends it twice. Without a pipeline axis of at least two ranks
     there is one stage and the markers are ignored.
 
     Input:

@@ -4,6 +4,7 @@
 regions    a marker under torch.no_grad, booleans and integers over stage boundaries, a nested output with a loss
 labels     the same archive, trained on labels from outside, some of them ignored
 batch_one  a model exported for one row, run on eight
+fake       the same model without values
 """
 import copy, json, os, struct
 
@@ -129,3 +130,9 @@ export("batch_one", language, (integers(32, 1, 12), integers(32, 1, 12)))
 ids, labels = integers(32, 8, 12), integers(32, 8, 12)
 labels[2, 3:] = -100
 train("batch_one", language, (ids, labels), lambda model: model(ids, labels))
+
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+with FakeTensorMode():
+    example = torch.zeros(8, 12, dtype=torch.int64)
+    torch.export.save(torch.export.export(Language(), (example, example)), os.path.join(HERE, "fake.pt2"))
