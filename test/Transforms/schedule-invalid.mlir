@@ -24,8 +24,8 @@ plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
 ccl.communicator @forward_0_1 axes [] pipeline [0, 1]
 plumb.stage @submod_pp_0 index 0 {
   %x = plumb.input "x" index 0 : tensor<4xf32>
-  // expected-error@+1 {{module fc, m.py:3: 'ccl.send' is in the phase update; a stage sends in its forward and backward_input phases only}}
-  ccl.send %x to 1 on @forward_0_1 {plumb.phase = #plumb.phase<update>, plumb.module = "fc", plumb.source = "m.py:3"} : tensor<4xf32>
+  // expected-error@+1 {{module fc, m.py:3: 'ccl.send' is in the phase backward_weight; a stage sends in its forward and backward_input phases only}}
+  ccl.send %x to 1 on @forward_0_1 {plumb.phase = #plumb.phase<backward_weight>, plumb.module = "fc", plumb.source = "m.py:3"} : tensor<4xf32>
 }
 plumb.stage @submod_pp_1 index 1 {
 }
