@@ -229,8 +229,9 @@ private:
       bool isTrained = spec.kind == pt2::InputKind::Parameter && weight && weight->meta.requiresGrad;
       ParameterOp::create(builder_, builder_.getUnknownLoc(), builder_.getStringAttr(spec.name),
                           TypeAttr::get(type), isTrained ? builder_.getUnitAttr() : UnitAttr(),
-                          aliases.empty() ? ArrayAttr() : builder_.getArrayAttr(aliases), LayoutAttr(),
-                          IntegerAttr(), DenseI64ArrayAttr());
+                          aliases.empty() ? ArrayAttr() : builder_.getArrayAttr(aliases),
+                          /*layout=*/LayoutAttr(), /*gathered=*/LayoutAttr(), /*gather=*/StringAttr(),
+                          /*updated=*/LayoutAttr(), /*owner=*/IntegerAttr(), /*holders=*/DenseI64ArrayAttr());
     } catch (const Refusal &refusal) {
       diagnostics_.error(archivePlace(), "the parameter \"" + spec.name + "\": " + refusal.reason);
     }

@@ -29,6 +29,9 @@ public:
       buildAliasRule(group);
     for (const spec::LayoutEntry &entry : plan_.layouts)
       buildLayoutRule(entry);
+    for (const spec::StorageEntry &entry : plan_.storage)
+      StorageRuleOp::create(builder_, at(entry.range), text(entry.match), text(entry.axis.value),
+                            text(entry.gather));
     for (const spec::InputEntry &entry : plan_.inputs)
       InputRuleOp::create(builder_, at(entry.name.range), text(entry.name.value),
                           placements(entry.placements));
@@ -36,7 +39,9 @@ public:
       buildLossRule(*plan_.loss);
     if (plan_.optimizer)
       OptimizerOp::create(builder_, at(plan_.optimizer->range), text(plan_.optimizer->kind.value),
-                          builder_.getF64FloatAttr(plan_.optimizer->rate.value));
+                          builder_.getF64FloatAttr(plan_.optimizer->rate.value),
+                          plan_.optimizer->state.empty() ? DictionaryAttr()
+                                                         : placements(plan_.optimizer->state));
   }
 
 private:
@@ -106,17 +111,21 @@ private:
   DictionaryAttr placements(const std::vector<spec::AxisPlacement> &list) {
     SmallVector<NamedAttribute> entries;
     for (const spec::AxisPlacement &entry : list)
-      entries.push_back(builder_.getNamedAttr(entry.axis.value, text(entry.placement.value.str())));
+      entries.push_back(
+          builder_.getNamedAttr(entry.axis.value, text(entry.isKept ? "keep" : entry.placement.value.str())));
     return builder_.getDictionaryAttr(entries);
   }
 
   void buildLayoutRule(const spec::LayoutEntry &entry) {
-    StringAttr style, axis;
+    StringAttr style, axis, family;
+    if (entry.templateName)
+      family = text(entry.templateName->value);
     if (entry.style)
       style = text(entry.style->value);
     // Replicating needs no axis.
     bool isAxisGiven = entry.axis.range.end != 0;
-    if (entry.style && (isAxisGiven || entry.style->value != "replicate"))
+    bool needsAxis = entry.style && entry.style->value != "replicate" && entry.style->value != "expert";
+    if (isAxisGiven || entry.templateName || needsAxis)
       axis = text(entry.axis.value);
     DictionaryAttr params;
     if (entry.params) {
@@ -125,8 +134,31 @@ private:
         layouts.push_back(builder_.getNamedAttr(parameter.name.value, placements(parameter.placements)));
       params = builder_.getDictionaryAttr(layouts);
     }
-    LayoutRuleOp::create(builder_, at(entry.match.range), text(entry.match.value), style, axis,
-                         entry.blocks ? integer(entry.blocks->value) : IntegerAttr(), params);
+    auto unit = [&](bool value) { return value ? builder_.getUnitAttr() : UnitAttr(); };
+    LayoutRuleOp::create(
+        builder_, at(entry.match.range), text(entry.match.value), style, axis,
+        entry.blocks ? integer(entry.blocks->value) : IntegerAttr(), params, ports(entry.inSource),
+        ports(entry.inTarget), ports(entry.outSource), ports(entry.outTarget), strings(entry.outNames),
+        entry.unit ? integer(entry.unit->value) : IntegerAttr(),
+        entry.dim ? integer(*entry.dim) : IntegerAttr(), strings(entry.bind), unit(entry.isOverride),
+        entry.communication ? text(entry.communication->value) : StringAttr(), family,
+        unit(entry.sequenceParallel), unit(entry.lossParallel));
+  }
+
+  ArrayAttr strings(const std::vector<std::string> &list) {
+    return list.empty() ? ArrayAttr()
+                        : builder_.getStrArrayAttr(SmallVector<StringRef>(list.begin(), list.end()));
+  }
+
+  /// A port that is kept as it is stands as the word.
+  DictionaryAttr ports(const spec::PortLayouts &list) {
+    if (!list)
+      return {};
+    SmallVector<NamedAttribute> entries;
+    for (const spec::PortLayout &port : *list)
+      entries.push_back(builder_.getNamedAttr(port.name.value, port.isKept ? Attribute(text("keep"))
+                                                                           : placements(port.placements)));
+    return builder_.getDictionaryAttr(entries);
   }
 
   void buildLossRule(const spec::Loss &loss) {

@@ -17,8 +17,22 @@ static Schema placement() {
 
 static Schema placements(std::string description) { return map(std::move(description), placement()); }
 
+/// "keep" leaves a port, or one axis of it, as propagation gives it.
 static Schema ports(std::string description) {
-  return unsupported(map(std::move(description), placements("A placement per mesh axis.")));
+  Schema axis =
+      pattern("What the axis does to the tensor, or \"keep\".", std::string(kPlacementPattern) + "|keep",
+              "a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or "
+              "\"partial(sum)\"; or \"keep\"");
+  return map(std::move(description),
+             oneOf("The layout at a port, by the port's name: input.0, output.0, ...",
+                   {map("A placement per mesh axis; model axes not named replicate, batch axes stay.",
+                        std::move(axis)),
+                    oneOfStrings("As propagation gives it.", {"keep"})}));
+}
+
+const std::vector<std::string> &supportedTemplates() {
+  static const std::vector<std::string> names{"llama", "gpt2", "qwen2", "mixtral", "vit"};
+  return names;
 }
 
 static Schema pipeline() {
@@ -77,27 +91,31 @@ static Schema layoutEntry() {
   return object(
       "Layouts of the modules that a pattern matches.",
       {{"match",
-        text("Pattern of module names: * is one component, ** any number of them, * alone every module."),
-        true},
-       {"style",
-        oneOfStrings("How the module is parallelised.", {"colwise", "rowwise", "replicate"},
-                     {"sequence", "prepare_input", "prepare_output", "prepare_input_output", "gather"})},
-       {"axis", text("The mesh axis of the style; \"tp\" if not given.")},
+        text("Pattern of module names: * is one component, ** any number of them, * alone every module, and "
+             "\".\" the model itself. Every entry but a template and one that binds needs it.")},
+       {"style", oneOfStrings("How the module is parallelised.",
+                              {"colwise", "rowwise", "sequence", "expert", "prepare_input", "prepare_output",
+                               "prepare_input_output", "replicate", "gather"})},
+       {"axis", text("The mesh axis of the style; \"tp\", or \"ep\" of experts, if not given.")},
        {"blocks", std::move(blocks)},
        {"params", std::move(params)},
-       {"bind", unsupported(array("Patterns of modules that are bound natively.", text("A pattern.")))},
-       {"template", unsupported(text("A model family whose layouts are applied."))},
+       {"bind", array("Patterns of modules that are bound natively.", text("A pattern."))},
+       {"template", oneOf("Layouts of a whole model.",
+                          {oneOfStrings("A family of models.", supportedTemplates()),
+                           map("A tensor-parallel plan as Hugging Face writes it: module pattern to style.",
+                               text("A style."))})},
        {"in_src", ports("Layouts in which inputs arrive.")},
        {"in_dst", ports("Layouts in which the module needs its inputs.")},
        {"out_src", ports("Layouts in which the module produces its outputs.")},
        {"out_dst", ports("Layouts in which its outputs are handed on.")},
-       {"out_names", unsupported(array("Names of the outputs.", text("A name.")))},
-       {"unit", unsupported(integer("Shard boundaries fall on multiples of it.", 1))},
-       {"override", unsupported(boolean("Replace single fields of earlier entries."))},
-       {"communication",
-        unsupported(text("The module does its own collectives on this axis, or on \"mesh\"."))},
-       {"sequence_parallel", unsupported(boolean("Shard activations between blocks along the sequence."))},
-       {"loss_parallel", unsupported(boolean("Keep logits sharded up to the loss."))}});
+       {"out_names", array("Names of the outputs, in order.", text("A name."))},
+       {"unit", integer("Shard boundaries of the weight fall on multiples of it: the size of a head.", 1)},
+       {"dim", integer("The dim of the \"sequence\" style; 1 if not given.")},
+       {"override", boolean("Replace single fields of earlier entries.")},
+       {"communication", text("The module does its own collectives on this axis, or on \"mesh\".")},
+       {"sequence_parallel", boolean("Shard activations between blocks along the sequence.")},
+       {"loss_parallel", boolean("Keep logits sharded up to the loss.")},
+       {"use_local_output", boolean("Accepted from imported plans; it has no meaning here.")}});
 }
 
 static Schema loss() {
@@ -125,7 +143,19 @@ static Schema optimizer() {
                  {"weight_decay", unsupported(number("Decay of parameters.", 0))},
                  {"betas", unsupported(array("Decay rates of adam's moments.", number("A rate.", 0)))},
                  {"eps", unsupported(number("Term of adam's denominator.", 0))},
-                 {"state", unsupported(placements("Layout of the optimizer's state."))}});
+                 {"state", placements("How the optimizer's state, and so the update, is sharded besides the "
+                                      "parameter: ZeRO-1 is {\"dp\": \"shard(0)\"}.")}});
+}
+
+static Schema storage() {
+  return object(
+      "Parameters stored in shards of dim 0 over an axis: fully sharded data parallelism.",
+      {{"match", text("Pattern of parameter names; \"*\", all of them, if not given.")},
+       {"axis", text("The mesh axis; \"dp\" if not given.")},
+       {"gather", oneOfStrings("When values are gathered: once a step, or for the forward and again for "
+                               "the backward pass; \"pass\" if not given.",
+                               {"step", "pass", "layer"})},
+       {"prefetch", integer("Layers that are gathered ahead of their use; 1 if not given.", 0)}});
 }
 
 static Schema plan() {
@@ -148,7 +178,9 @@ static Schema plan() {
                 {"size", integer("Number of rows.", 1), true}})},
        {"loss", loss()},
        {"optimizer", optimizer()},
-       {"storage", unsupported(any("Parameters that are stored in shards and gathered for use."))},
+       {"storage",
+        oneOf("Parameters that are stored in shards and gathered for use.",
+              {storage(), array("Several such entries; the first that matches holds.", storage())})},
        {"recompute", unsupported(any("Activations that are computed again in the backward pass."))},
        {"aliases", array("Parameters that are one, where the export does not say so.",
                          array("Names of one parameter.", text("A parameter name.")))},

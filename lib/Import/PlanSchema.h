@@ -13,6 +13,9 @@ extern const char *const kPlacementPattern;
 /// A regular expression with a group: the deviation of a normal distribution.
 extern const char *const kInitialPattern;
 
+/// Families of models that have a template of layouts.
+const std::vector<std::string> &supportedTemplates();
+
 /// Every key of the plan spec with its type and meaning.
 const Schema &planTable();
 

@@ -60,10 +60,34 @@ Located<int64_t> toInteger(const json::Value &value) { return {*value.asInteger(
 
 std::vector<AxisPlacement> toPlacements(const json::Value &value) {
   std::vector<AxisPlacement> result;
-  for (const json::Member &member : *value.asObject())
-    result.push_back({toString(member), {*parsePlacement(*member.value.asString()), member.value.range}});
+  for (const json::Member &member : *value.asObject()) {
+    std::optional<Placement> placement = parsePlacement(*member.value.asString());
+    result.push_back({toString(member), {placement.value_or(Placement()), member.value.range}, !placement});
+  }
   return result;
 }
+
+PortLayouts toPorts(const json::Value *value) {
+  if (!value)
+    return std::nullopt;
+  PortLayouts ports(std::in_place);
+  for (const json::Member &member : *value->asObject()) {
+    bool isKept = member.value.asString();
+    ports->push_back(
+        {toString(member), isKept, isKept ? std::vector<AxisPlacement>() : toPlacements(member.value)});
+  }
+  return ports;
+}
+
+std::vector<std::string> toStrings(const json::Value *value) {
+  std::vector<std::string> result;
+  if (value)
+    for (const json::Value &element : *value->asArray())
+      result.push_back(*element.asString());
+  return result;
+}
+
+bool isTrue(const json::Value *value) { return value && *value->asBool(); }
 
 /// Whether a schedule is defined for two stages per rank that run down the ranks and back.
 bool isOnV(const std::string &schedule) {
@@ -137,10 +161,42 @@ Pipeline toPipeline(const json::Value &value) {
   return pipeline;
 }
 
+/// The style that Hugging Face calls `style`, for the modules of a base model.
+LayoutEntry fromHuggingFace(const std::string &pattern, const Located<std::string> &style,
+                            const LayoutEntry &common) {
+  LayoutEntry entry = common;
+  entry.range = style.range;
+  entry.match = {"**." + pattern, style.range};
+  std::string name = style.value;
+  auto drop = [&](const std::string &part) {
+    size_t at = name.find(part);
+    bool found = at != std::string::npos;
+    if (found)
+      name.erase(at, part.size());
+    return found;
+  };
+  drop("local_");
+  bool isReplicated = drop("_rep") || drop("_gather_output") || drop("_split_input");
+  if (drop("packed_"))
+    entry.blocks = {2, style.range};
+  if (drop("embedding_"))
+    drop("_output");
+  if (name == "sequence_parallel")
+    name = "sequence";
+  entry.style = {name, style.range};
+  if (isReplicated && name == "colwise")
+    entry.outTarget = {{{"output.0", style.range}, false, {}}};
+  if (isReplicated && name == "rowwise")
+    entry.inSource = {{{"input.0", style.range}, false, {}}};
+  return entry;
+}
+
 LayoutEntry toLayoutEntry(const json::Value &value) {
   LayoutEntry entry;
   entry.range = value.range;
-  entry.match = toString(*value.find("match"));
+  entry.match = {"**", value.range};
+  if (const json::Value *match = value.find("match"))
+    entry.match = toString(*match);
   if (const json::Value *style = value.find("style"))
     entry.style = toString(*style);
   if (const json::Value *axis = value.find("axis"))
@@ -152,6 +208,48 @@ LayoutEntry toLayoutEntry(const json::Value &value) {
     for (const json::Member &member : *params->asObject())
       entry.params->push_back({toString(member), toPlacements(member.value)});
   }
+  entry.inSource = toPorts(value.find("in_src"));
+  entry.inTarget = toPorts(value.find("in_dst"));
+  entry.outSource = toPorts(value.find("out_src"));
+  entry.outTarget = toPorts(value.find("out_dst"));
+  entry.outNames = toStrings(value.find("out_names"));
+  if (const json::Value *unit = value.find("unit"))
+    entry.unit = toInteger(*unit);
+  if (const json::Value *dim = value.find("dim"))
+    entry.dim = *dim->asInteger();
+  entry.bind = toStrings(value.find("bind"));
+  entry.isOverride = isTrue(value.find("override"));
+  if (const json::Value *communication = value.find("communication"))
+    entry.communication = toString(*communication);
+  entry.sequenceParallel = isTrue(value.find("sequence_parallel"));
+  entry.lossParallel = isTrue(value.find("loss_parallel"));
+  return entry;
+}
+
+/// A template, or the entries that a plan of Hugging Face stands for. Its patterns are relative to the base
+/// model, which may be part of a larger one.
+void addLayoutEntries(const json::Value &value, std::vector<LayoutEntry> &entries) {
+  const json::Value *family = value.find("template");
+  LayoutEntry entry = toLayoutEntry(value);
+  if (family && family->asObject()) {
+    for (const json::Member &member : *family->asObject())
+      entries.push_back(fromHuggingFace(member.key, {*member.value.asString(), member.value.range}, entry));
+    return;
+  }
+  if (family)
+    entry.templateName = toString(*family);
+  entries.push_back(std::move(entry));
+}
+
+StorageEntry toStorage(const json::Value &value) {
+  StorageEntry entry;
+  entry.range = value.range;
+  if (const json::Value *match = value.find("match"))
+    entry.match = *match->asString();
+  if (const json::Value *axis = value.find("axis"))
+    entry.axis = toString(*axis);
+  if (const json::Value *gather = value.find("gather"))
+    entry.gather = *gather->asString();
   return entry;
 }
 
@@ -198,7 +296,14 @@ PlanSpec toPlanSpec(const json::Document &document) {
     plan.pipeline = toPipeline(*pipeline);
   if (const json::Value *layouts = root.find("layouts"))
     for (const json::Value &entry : *layouts->asArray())
-      plan.layouts.push_back(toLayoutEntry(entry));
+      addLayoutEntries(entry, plan.layouts);
+  if (const json::Value *storage = root.find("storage")) {
+    if (storage->asObject())
+      plan.storage.push_back(toStorage(*storage));
+    else
+      for (const json::Value &entry : *storage->asArray())
+        plan.storage.push_back(toStorage(entry));
+  }
   if (const json::Value *inputs = root.find("inputs"))
     for (const json::Member &member : *inputs->asObject()) {
       bool isReplicated = member.value.asString();
@@ -222,7 +327,10 @@ PlanSpec toPlanSpec(const json::Document &document) {
     plan.loss = toLoss(*loss);
   if (const json::Value *optimizer = root.find("optimizer")) {
     const json::Value &rate = *optimizer->find("lr");
-    plan.optimizer = {optimizer->range, toString(*optimizer->find("kind")), {*rate.asNumber(), rate.range}};
+    plan.optimizer = {
+        optimizer->range, toString(*optimizer->find("kind")), {*rate.asNumber(), rate.range}, {}};
+    if (const json::Value *state = optimizer->find("state"))
+      plan.optimizer->state = toPlacements(*state);
   }
   return plan;
 }
@@ -244,6 +352,11 @@ public:
       checkLoss(*plan_.loss);
     for (const LayoutEntry &entry : plan_.layouts)
       checkLayout(entry);
+    for (const StorageEntry &entry : plan_.storage)
+      checkLayoutAxis(entry.axis);
+    if (plan_.optimizer)
+      for (const AxisPlacement &placement : plan_.optimizer->state)
+        checkParameterPlacement(placement, "the optimizer's state");
     for (const InputEntry &entry : plan_.inputs)
       for (const AxisPlacement &placement : entry.placements)
         checkInputPlacement(placement);
@@ -343,8 +456,14 @@ private:
   }
 
   void checkLayout(const LayoutEntry &entry) {
-    if (!entry.style && !entry.params)
-      error(entry.range, "this entry changes nothing: it needs \"style\" or \"params\"");
+    bool hasPorts = entry.inSource || entry.inTarget || entry.outSource || entry.outTarget;
+    if (!entry.style && !entry.params && !entry.templateName && !hasPorts)
+      error(entry.range,
+            "this entry changes nothing: it needs \"style\", \"template\", \"params\" or layouts "
+            "of ports");
+    checkPorts(entry);
+    if (entry.communication && entry.communication->value != "mesh")
+      checkLayoutAxis(*entry.communication);
     if (entry.style && entry.params)
       error(entry.range,
             "this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
@@ -354,19 +473,33 @@ private:
     if (entry.style)
       checkStyleAxis(entry);
     for (const ParameterLayout &parameter : entry.params.value_or(std::vector<ParameterLayout>()))
-      for (const AxisPlacement &placement : parameter.placements) {
-        checkLayoutAxis(placement.axis);
-        if (placement.placement.value.kind == Placement::Kind::Partial)
-          error(placement.placement.range,
-                "the parameter \"" + parameter.name.value +
-                    "\" cannot be partial: its value is stored, not still to be summed");
-      }
+      for (const AxisPlacement &placement : parameter.placements)
+        checkParameterPlacement(placement, "the parameter \"" + parameter.name.value + "\"");
+  }
+
+  void checkParameterPlacement(const AxisPlacement &placement, const std::string &what) {
+    checkLayoutAxis(placement.axis);
+    if (placement.placement.value.kind == Placement::Kind::Partial)
+      error(placement.placement.range,
+            what + " cannot be partial: its value is stored, not still to be summed");
+  }
+
+  void checkPorts(const LayoutEntry &entry) {
+    for (const PortLayouts *side : {&entry.inSource, &entry.inTarget, &entry.outSource, &entry.outTarget})
+      for (const PortLayout &port : side->value_or(std::vector<PortLayout>()))
+        for (const AxisPlacement &placement : port.placements)
+          checkLayoutAxis(placement.axis);
+    if (entry.inSource && !entry.inTarget && !entry.style)
+      error(entry.range, "\"in_src\" without \"in_dst\" redistributes nothing; state both, or neither");
   }
 
   void checkStyleAxis(const LayoutEntry &entry) {
     bool isGiven = entry.axis.range.end != 0;
+    bool isBare = entry.style->value.starts_with("prepare_");
     if (isGiven)
       checkLayoutAxis(entry.axis);
+    else if (isBare || entry.style->value == "expert")
+      return;
     else if (entry.style->value != "replicate" && !plan_.findAxis(entry.axis.value))
       error(entry.style->range, "the style \"" + entry.style->value + "\" uses the axis \"" +
                                     entry.axis.value +

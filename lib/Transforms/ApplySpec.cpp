@@ -74,7 +74,7 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
         return signalPassFailure();
     // What one kind of rule gets wrong does not hide what another does.
     bool isFine = true;
-    for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyLossRule})
+    for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyStorageRules, applyLossRule})
       isFine &= succeeded(apply(module, program));
     if (!isFine)
       signalPassFailure();

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace plumb {
 
@@ -30,11 +31,29 @@ mlir::LogicalResult applyBatchRule(mlir::ModuleOp module, ProgramOp program);
 /// Turns split rules and a split policy into markers.
 mlir::LogicalResult applySplitRules(mlir::ModuleOp module, ProgramOp program);
 
-/// Turns the layout rules into layouts of parameters; every parameter has one afterwards.
-mlir::LogicalResult applyLayoutRules(mlir::ModuleOp module, ProgramOp program);
-
 /// Adds the input with the labels that the loss is computed from, if the loss rule asks for one.
 mlir::LogicalResult addLossTarget(mlir::ModuleOp module, ProgramOp program);
+
+/// Whether some name of the parameter is that of the module and, if given, `name` behind it; otherwise one
+/// component more. The model itself has the empty name.
+bool isParameterOf(ParameterOp parameter, llvm::StringRef module, llvm::StringRef name = "");
+
+/// Axes that shard a batch: those that shard an input.
+llvm::StringSet<> getBatchAxes(ProgramOp program);
+
+/// Replaces rules that name a template by the rules that it stands for.
+mlir::LogicalResult expandTemplates(mlir::ModuleOp module);
+
+/// Turns the layout rules into layouts of parameters and boundaries; every parameter has a layout afterwards.
+/// Inputs must have their layouts already.
+mlir::LogicalResult applyLayoutRules(mlir::ModuleOp module, ProgramOp program);
+
+/// Makes boundaries of what a rule says of the ports of one of its modules, on the given sides.
+mlir::LogicalResult applyPorts(mlir::ModuleOp module, ProgramOp program, LayoutRuleOp rule,
+                               llvm::StringRef moduleName, bool inputs, bool outputs);
+
+/// Stores parameters in shards of batch axes, and shards their update as the optimizer's state.
+mlir::LogicalResult applyStorageRules(mlir::ModuleOp module, ProgramOp program);
 
 /// Gives every input its layout: batch axes and microbatches over dim 0 unless a rule says otherwise.
 mlir::LogicalResult applyInputRules(mlir::ModuleOp module, ProgramOp program);

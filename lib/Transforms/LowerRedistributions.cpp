@@ -123,7 +123,7 @@ private:
     options.exchange = false;
     options.excluded = {StepKind::Permute};
     llvm::Expected<redistribution::Plan> plan =
-        redistribution::planRedistribution(mesh, shape, global.getElementTypeBitWidth() / 8,
+        redistribution::planRedistribution(mesh, shape, std::max(1u, global.getElementTypeBitWidth() / 8),
                                            coreLayout(op.getFrom()), coreLayout(op.getTo()), options);
     if (!plan)
       return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
@@ -172,6 +172,11 @@ private:
 
   FailureOr<Value> lower(RedistributeOp op, const Step &step, Value value, ArrayRef<int64_t> copies) {
     Location loc = op.getLoc();
+    for (const redistribution::AxisRef &axis : step.axes)
+      if (axis.size != mesh.axes[axis.axis].size)
+        return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
+                                  << " communicates over a part of the axis \"" << mesh.axes[axis.axis].name
+                                  << "\", which is not supported by this version";
     // The members of a communicator are ordered row-major over the mesh, so blocks are too, whatever order
     // the planner wrote: any order serves, as long as both ends use the same.
     auto axes = step.axes;

@@ -2,7 +2,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
-#include "plumb/Transforms/LayoutPropagation.h"
+#include "plumb/Transforms/LayoutSearch.h"
 #include "plumb/Transforms/Passes.h"
 
 using namespace mlir;
@@ -19,7 +19,7 @@ namespace {
 class BoundaryPlanner {
 public:
   BoundaryPlanner(ModuleOp module, ProgramOp program)
-      : module(module), program(program), body(*program.getBody().begin()), propagation(module, program),
+      : module(module), program(program), body(*program.getBody().begin()), costs(module),
         builder(module.getContext()) {
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       symbols[parameter.getSymName()] = parameter;
@@ -33,6 +33,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(body)) {
       LogicalResult done =
           llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case<BoundaryOp>([&](BoundaryOp boundary) { return cross(boundary); })
               .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
               .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
               .Case<StoreOp>([&](StoreOp store) { return stored(store); })
@@ -45,46 +46,59 @@ public:
   }
 
 private:
-  LogicalResult compute(nn::TensorOpInterface op) {
-    SmallVector<LayoutAttr> arriving;
-    for (Value operand : op->getOperands())
-      arriving.push_back(getLayout(operand));
-    FailureOr<OpLayouts> layouts = propagation.plan(op, arriving);
-    if (failed(layouts))
-      return failure();
-    for (auto [index, needed] : llvm::enumerate(layouts->operands))
-      if (failed(require(op->getOpOperand(index), needed)))
+  /// Gives each operand the layout in which `propagate-layouts` said that it is read.
+  LogicalResult compute(Operation *op) {
+    auto reads = op->getAttrOfType<ArrayAttr>(kReadsAttr);
+    if (!reads)
+      return success();
+    for (auto [operand, needed] : llvm::zip(op->getOpOperands(), reads.getAsRange<LayoutAttr>()))
+      if (failed(require(operand, needed)))
         return failure();
-    for (OpResult result : op->getResults())
-      settle(result);
+    op->removeAttr(kReadsAttr);
     return success();
   }
 
-  /// Completes sums over model axes where they arise.
-  void settle(OpResult result) {
-    LayoutAttr layout = getLayout(result), settled = propagation.settled(layout);
-    if (layout == settled)
-      return;
-    Operation *op = result.getOwner();
-    builder.setInsertionPointAfter(op);
-    ProvenanceScope scope(builder, op, getPhase(op));
-    auto redistribute =
-        RedistributeOp::create(builder, op->getLoc(), result.getType(), result, layout, settled, TypeAttr());
-    setLayouts(redistribute, {settled});
-    result.replaceAllUsesExcept(redistribute, redistribute);
+  /// A boundary becomes the redistribution that it asks for, or nothing.
+  LogicalResult cross(BoundaryOp boundary) {
+    LayoutAttr arriving = getLayout(boundary.getInput());
+    if (failed(checkSource(boundary, arriving)) || failed(compute(boundary)))
+      return failure();
+    if (boundary.getInput().getDefiningOp<RedistributeOp>())
+      boundary.getInput().getDefiningOp()->setAttr(
+          kPortAttr, builder.getStringAttr((boundary.getOwner() + " " + boundary.getPort()).str()));
+    boundary.getResult().replaceAllUsesWith(boundary.getInput());
+    boundary.erase();
+    return success();
+  }
+
+  /// What the plan says of an output is a promise: it must be had without communication. Inputs are
+  /// redistributed from what they are.
+  LogicalResult checkSource(BoundaryOp boundary, LayoutAttr arriving) {
+    if (boundary.arrivesAsStated(arriving))
+      return success();
+    auto type = cast<RankedTensorType>(boundary.getInput().getType());
+    LayoutAttr source = canonicalized(module, boundary.getStated(*boundary.getSource(), arriving));
+    bool isInput = boundary.getPort().starts_with("input");
+    if (!isInput && costs.isLocal(type, arriving, source))
+      return success();
+    InFlightDiagnostic diagnostic = isInput ? emitWarning(boundary.getLoc()) : emitError(boundary.getLoc());
+    diagnostic << "port \"" << boundary.getPort() << "\" of module " << boundary.getOwner() << " is said to "
+               << (isInput ? "arrive" : "be produced") << " as " << source << ", but "
+               << (isInput ? "arrives" : "is produced") << " as " << arriving;
+    diagnostic.attachNote(boundary.getInput().getLoc())
+        << describe(boundary.getInput().getDefiningOp()) << ": made here";
+    return isInput ? success() : failure();
   }
 
   /// What is accumulated keeps its pending sums; `microbatch` is one of them, or the value would count M
   /// times.
   LogicalResult accumulated(AccumulateOp accumulate) {
-    LayoutAttr layout = getLayout(accumulate.getValue());
-    if (getMicrobatches(module) > 1 && !layout.isPartialOver(kMicrobatchAxis))
+    if (getMicrobatches(module) > 1 && !getLayout(accumulate.getValue()).isPartialOver(kMicrobatchAxis))
       return emitModelError(accumulate)
              << "accumulates into " << accumulate.getSymbol()
              << " a value that does not depend on the batch, which is not supported with "
              << getMicrobatches(module) << " microbatches";
-    auto [entry, inserted] = accumulatedLayouts.try_emplace(accumulate.getSymbol(), layout);
-    return inserted ? success() : require(accumulate->getOpOperand(0), entry->second);
+    return compute(accumulate);
   }
 
   LogicalResult stored(StoreOp store) {
@@ -94,12 +108,16 @@ private:
     auto state = cast<StateOp>(symbol);
     LayoutAttr arriving = getLayout(store.getValue());
     if (auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or("")))) {
-      if (arriving.getDims() != parameter.getLayoutAttr().getDims())
-        accumulateApart(state, store.getValue());
-      state.setLayoutAttr(parameter.getLayoutAttr());
-      return require(store->getOpOperand(0), parameter.getLayoutAttr());
+      bool isCopy = state.getKind() == "copy";
+      LayoutAttr updated =
+          parameter.getUpdated() && !isCopy ? *parameter.getUpdated() : parameter.getLayoutAttr();
+      SmallVector<LoadOp> loads = isCopy ? SmallVector<LoadOp>() : loadsOf(store.getValue());
+      if (!loads.empty() && getLayout(loads.front()).getDims() != updated.getDims())
+        accumulateApart(state, loads);
+      state.setLayoutAttr(updated);
+      return require(store->getOpOperand(0), updated);
     }
-    if (arriving.getPartial().empty() || getPhase(store) == Phase::Update)
+    if (!arriving.isPartialOver(kMicrobatchAxis) || getPhase(store) == Phase::Update)
       return require(store->getOpOperand(0), arriving.withPartial({}));
     return sumOverStep(store, state, arriving);
   }
@@ -124,25 +142,33 @@ private:
   /// A gradient that is accumulated in other shards than its parameter's needs a state of its own for that,
   /// since the local shapes differ: what accumulates, and the loads that the stored value is the sum of, are
   /// moved to it.
-  void accumulateApart(StateOp state, Value stored) {
+  void accumulateApart(StateOp state, ArrayRef<LoadOp> loads) {
     std::string name = "sum." + state.getOf()->str();
     auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
     if (!symbols.contains(name)) {
       builder.setInsertionPoint(state);
       symbols[name] =
           StateOp::create(builder, state.getLoc(), name, "accumulator", state.getType(), state.getOfAttr(),
-                          IntegerAttr(), StringAttr(), getLayout(stored).withPartial({}));
+                          IntegerAttr(), StringAttr(), getLayout(loads.front()).withPartial({}));
       for (AccumulateOp accumulate : accumulations[state.getSymName()])
         accumulate.setSymbolAttr(symbol);
     }
-    SmallVector<Value> worklist{stored};
+    for (LoadOp load : loads)
+      load.setSymbolAttr(symbol);
+  }
+
+  /// The loads that a gradient is the sum of.
+  static SmallVector<LoadOp> loadsOf(Value gradient) {
+    SmallVector<LoadOp> loads;
+    SmallVector<Value> worklist{gradient};
     while (!worklist.empty()) {
       Operation *op = worklist.pop_back_val().getDefiningOp();
       if (auto load = dyn_cast<LoadOp>(op))
-        load.setSymbolAttr(symbol);
+        loads.push_back(load);
       else
         llvm::append_range(worklist, op->getOperands());
     }
+    return loads;
   }
 
   LayoutAttr withoutMicrobatch(LayoutAttr layout) {
@@ -162,17 +188,59 @@ private:
     return success();
   }
 
+  /// The value in the needed layout: a copy that the stage has already, or one made from the nearest of them.
   FailureOr<Value> convert(Value value, LayoutAttr needed, Operation *reader) {
-    LayoutAttr layout = getLayout(value);
-    if (layout == needed)
+    if (getLayout(value) == needed)
       return value;
-    auto key = std::make_tuple(value, needed, getStage(reader));
-    if (Value known = converted.lookup(key))
-      return known;
-    FailureOr<Value> result = build(value, needed, reader);
+    std::pair<Value, int64_t> key{value, placeOf(value, reader)};
+    SmallVector<Value, 2> &known = copies[key];
+    auto type = cast<RankedTensorType>(value.getType());
+    Value nearest = value;
+    LayoutCost least = costs.convert(type, getLayout(value), needed);
+    for (Value copy : known) {
+      LayoutCost cost = costs.convert(type, getLayout(copy), needed);
+      if (!cost.isLess(least))
+        continue;
+      nearest = copy;
+      least = cost;
+    }
+    if (nearest != value)
+      advance(nearest, getPhase(reader));
+    if (getLayout(nearest) == needed)
+      return nearest;
+    FailureOr<Value> result = build(nearest, needed, reader);
     if (succeeded(result))
-      converted[key] = *result;
+      copies[key].push_back(*result);
     return result;
+  }
+
+  /// Readers of one place share copies: those of a stage, and of a parameter that is gathered for each pass
+  /// those of the pass.
+  int64_t placeOf(Value value, Operation *reader) {
+    bool isBackward = isGatheredPerPass(value) && getPhase(reader) > Phase::Forward;
+    return 2 * getStage(reader) + isBackward;
+  }
+
+  bool isGatheredPerPass(Value value) { return gatherMode(value).value_or("step") != "step"; }
+
+  /// When a parameter is gathered, if it is.
+  std::optional<StringRef> gatherMode(Value value) {
+    auto load = value.getDefiningOp<LoadOp>();
+    if (!load || !load->hasAttr(kGatheredAttr))
+      return std::nullopt;
+    Operation *symbol = symbols.lookup(load.getSymbol());
+    if (auto copy = dyn_cast<StateOp>(symbol))
+      symbol = symbols.lookup(*copy.getOf());
+    return cast<ParameterOp>(symbol).getGather().value_or("step");
+  }
+
+  /// A copy that was made for a reader in a later phase serves one in `phase` too.
+  static void advance(Value copy, Phase phase) {
+    Operation *op = copy.getDefiningOp();
+    if (getPhase(op) <= phase || !isa<RedistributeOp>(op))
+      return;
+    setPhase(op, phase);
+    advance(op->getOperand(0), phase);
   }
 
   FailureOr<Value> build(Value value, LayoutAttr needed, Operation *reader) {
@@ -188,6 +256,8 @@ private:
                                     << describe(value.getDefiningOp()) << "), or the reverse";
     builder.setInsertionPoint(reader);
     Operation *producer = value.getDefiningOp();
+    if (gatherMode(value) == "step")
+      setPhase(producer, Phase::Begin);
     Phase phase = getPhase(producer) == Phase::Begin ? Phase::Begin : getPhase(reader);
     ProvenanceScope scope(builder, reader, phase);
     auto redistribute =
@@ -199,7 +269,7 @@ private:
   /// A result dim whose factor no operand has (a fill, a broadcast) can be made in any layout at once.
   Value remake(Value value, LayoutAttr needed) {
     auto op = dyn_cast<nn::TensorOpInterface>(value.getDefiningOp());
-    if (!op || !propagation.isFree(op, getLayout(value), needed))
+    if (!op || !OpSharding(module, op).isFree(getLayout(value), needed))
       return {};
     builder.setInsertionPointAfter(op);
     Operation *clone = builder.clone(*op.getOperation());
@@ -261,12 +331,11 @@ private:
   ModuleOp module;
   ProgramOp program;
   Block &body;
-  LayoutPropagation propagation;
+  LayoutCosts costs;
   OpBuilder builder;
   llvm::StringMap<Operation *> symbols;
-  llvm::StringMap<LayoutAttr> accumulatedLayouts;
-  llvm::StringMap<SmallVector<AccumulateOp, 2>> accumulations; ///< Per state.
-  llvm::DenseMap<std::tuple<Value, LayoutAttr, int64_t>, Value> converted;
+  llvm::StringMap<SmallVector<AccumulateOp, 2>> accumulations;             ///< Per state.
+  llvm::DenseMap<std::pair<Value, int64_t>, SmallVector<Value, 2>> copies; ///< By value and stage.
   int64_t statistics = 0;
 };
 

@@ -1,7 +1,7 @@
 //===- PropagateLayouts.cpp - A layout for every value ---------------------===//
 
 #include "plumb/Dialect/CCL/CCL.h"
-#include "plumb/Transforms/LayoutPropagation.h"
+#include "plumb/Transforms/LayoutSearch.h"
 #include "plumb/Transforms/Passes.h"
 
 using namespace mlir;
@@ -18,76 +18,107 @@ namespace {
 class Propagator {
 public:
   Propagator(ModuleOp module, ProgramOp program)
-      : module(module), program(program), propagation(module, program) {
+      : module(module), program(program), mesh(FlatSymbolRefAttr::get(findOp<MeshOp>(module))) {
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       symbols[parameter.getSymName()] = parameter;
     for (StateOp state : module.getOps<StateOp>())
       symbols[state.getSymName()] = state;
   }
 
+  /// What a step computes comes first: the layouts of gradients and outputs follow from it, and those of the
+  /// update from them.
   LogicalResult run() {
+    auto endCost = [&](OpOperand &use, LayoutAttr layout) { return costOfEnd(use, layout); };
+    for (Operation &op : *program.getBody().begin())
+      if (auto load = dyn_cast<LoadOp>(op); load && getPhase(load) != Phase::Update && failed(loaded(load)))
+        return failure();
+    while (true) {
+      LayoutSearch search(module, endCost);
+      costs = &search.getCosts();
+      if (failed(search.run(collect(/*update=*/false))))
+        return failure();
+      if (search.getExpansions().empty())
+        break;
+      for (const LayoutSearch::Expansion &expansion : search.getExpansions())
+        expand(expansion);
+      for (nn::TensorOpInterface op : collect(/*update=*/false))
+        op->removeAttr(kLayoutsAttr);
+    }
     for (Operation &op : *program.getBody().begin()) {
-      LogicalResult done =
-          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-              .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
-              .Case<LoadOp>([&](LoadOp load) { return loaded(load); })
-              .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
-              .Case<StoreOp>([&](StoreOp store) { return stored(store); })
-              .Default([](Operation *) { return success(); });
-      if (failed(done))
+      if (auto accumulate = dyn_cast<AccumulateOp>(op))
+        accumulated(accumulate);
+      if (auto store = dyn_cast<StoreOp>(op))
+        stored(store);
+      if (auto load = dyn_cast<LoadOp>(op); load && getPhase(&op) == Phase::Update && failed(loaded(load)))
         return failure();
     }
-    return success();
+    declareReads();
+    LayoutSearch search(module, endCost);
+    return search.run(collect(/*update=*/true));
   }
 
 private:
-  LogicalResult compute(nn::TensorOpInterface op) {
-    SmallVector<LayoutAttr> arriving;
-    for (Value operand : op->getOperands())
-      arriving.push_back(propagation.settled(getLayout(operand)));
-    FailureOr<OpLayouts> layouts = propagation.plan(op, arriving);
-    if (failed(layouts))
-      return failure();
-    setLayouts(op, layouts->results);
-    return followReaders(op);
+  SmallVector<nn::TensorOpInterface> collect(bool update) {
+    SmallVector<nn::TensorOpInterface> ops;
+    for (auto op : program.getBody().getOps<nn::TensorOpInterface>())
+      if ((getPhase(op) == Phase::Update) == update)
+        ops.push_back(op);
+    return ops;
   }
 
-  /// What may be made in any layout is made in that which its readers want, as far as their other operands
-  /// tell: the cotangent of a sum is cut like the value that was summed.
-  LogicalResult followReaders(nn::TensorOpInterface op) {
-    if (op->getNumResults() != 1)
-      return success();
-    LayoutAttr layout = getLayout(op->getResult(0));
-    for (OpOperand &use : op->getUses()) {
-      auto reader = dyn_cast<nn::TensorOpInterface>(use.getOwner());
-      if (!reader)
-        continue;
-      SmallVector<LayoutAttr> arriving;
-      for (Value operand : reader->getOperands()) {
-        LayoutAttr known = getLayout(operand);
-        arriving.push_back(known ? propagation.settled(known) : propagation.replicated(rankOf(operand)));
-      }
-      FailureOr<OpLayouts> layouts = propagation.plan(reader, arriving);
-      if (failed(layouts))
-        return failure();
-      LayoutAttr wanted = layouts->operands[use.getOperandNumber()];
-      if (wanted != layout && propagation.isFree(op, layout, wanted)) {
-        setLayouts(op, {wanted});
-        break;
-      }
+  void expand(const LayoutSearch::Expansion &expansion) {
+    nn::TensorOpInterface op = expansion.op;
+    OpBuilder builder(op);
+    ProvenanceScope scope(builder, op, getPhase(op));
+    op->replaceAllUsesWith(op.expand(builder, expansion.factor, expansion.parts));
+    op->erase();
+  }
+
+  ParameterOp parameterOf(StateOp state) {
+    return state ? dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or(""))) : ParameterOp();
+  }
+
+  /// What is accumulated is redistributed once per step; an output per microbatch, unless it is a sum over
+  /// them.
+  LayoutCost costOfEnd(OpOperand &use, LayoutAttr layout) {
+    auto type = cast<RankedTensorType>(use.get().getType());
+    double perStep = 1.0 / static_cast<double>(getMicrobatches(module));
+    LayoutAttr rest = withoutAxes(layout, [](StringRef axis) { return axis == kMicrobatchAxis; });
+    if (auto accumulate = dyn_cast<AccumulateOp>(use.getOwner())) {
+      ParameterOp parameter = parameterOf(dyn_cast_or_null<StateOp>(symbols.lookup(accumulate.getSymbol())));
+      LayoutAttr whole = parameter ? getUpdateLayout(parameter) : rest.withPartial({});
+      LayoutCost cost = costs->convertInBucket(type, rest, whole);
+      // What is added in each microbatch must be a part of a sum over them.
+      if (getMicrobatches(module) > 1 && !layout.isPartialOver(kMicrobatchAxis))
+        ++cost.violations;
+      return {cost.violations, cost.seconds * perStep};
     }
-    return success();
+    if (isa<StoreOp>(use.getOwner())) {
+      LayoutCost cost = costs->convert(type, rest, rest.withPartial({}));
+      return {cost.violations, cost.seconds * (layout.isPartialOver(kMicrobatchAxis) ? perStep : 1)};
+    }
+    return {};
+  }
+
+  LayoutAttr layoutOf(ParameterOp parameter) {
+    if (LayoutAttr layout = parameter.getLayoutAttr())
+      return canonicalized(module, layout);
+    return LayoutAttr::replicated(mesh, cast<RankedTensorType>(parameter.getType()).getRank());
+  }
+
+  LayoutAttr getUpdateLayout(ParameterOp parameter) {
+    return parameter.getUpdated() ? *parameter.getUpdated() : layoutOf(parameter);
   }
 
   LogicalResult loaded(LoadOp load) {
     Operation *symbol = symbols.lookup(load.getSymbol());
-    if (auto parameter = dyn_cast_or_null<ParameterOp>(symbol)) {
-      setLayouts(load, {parameter.getLayoutAttr() ? parameter.getLayoutAttr()
-                                                  : propagation.replicated(rankOf(load.getResult()))});
-      return success();
-    }
-    if (auto state = dyn_cast_or_null<StateOp>(symbol); state && state.getKind() == "copy") {
-      setLayouts(load, {cast<ParameterOp>(symbols.lookup(*state.getOf())).getLayoutAttr()});
+    auto parameter = dyn_cast_or_null<ParameterOp>(symbol);
+    if (auto state = dyn_cast_or_null<StateOp>(symbol); state && state.getKind() == "copy")
+      parameter = parameterOf(state);
+    if (parameter) {
+      setLayouts(load, {layoutOf(parameter)});
+      if (parameter.getGathered())
+        load->setAttr(kGatheredAttr, *parameter.getGathered());
       return success();
     }
     if (auto whole = wholeGradients.find({load.getSymbol(), getStage(load)}); whole != wholeGradients.end()) {
@@ -99,47 +130,66 @@ private:
       return load.emitOpError("reads ") << load.getSymbolAttr() << " before anything was accumulated in it";
     LayoutAttr layout = found->second;
     // Every copy of a parameter holds the contribution of the stages of its own rank: a sum over those ranks.
-    auto parameter =
-        dyn_cast_or_null<ParameterOp>(symbols.lookup(cast<StateOp>(symbol).getOf().value_or("")));
-    if (parameter && parameter.getHolders() && parameter.getHolders()->size() > 1) {
-      SmallVector<PartialAttr> partial(layout.getPartial());
-      partial.push_back(propagation.sumOver(findOp<PipelineOp>(module).getAxis()));
-      layout = layout.withPartial(partial);
-    }
+    parameter = parameterOf(cast<StateOp>(symbol));
+    if (parameter && parameter.getHolders() && parameter.getHolders()->size() > 1)
+      layout = joined(layout, findOp<PipelineOp>(module).getAxis());
     setLayouts(load, {layout});
     return success();
   }
 
-  /// The first contribution decides the layout of a state; `microbatch` is summed by accumulating.
-  LogicalResult accumulated(AccumulateOp accumulate) {
-    LayoutAttr layout = propagation.settled(getLayout(accumulate.getValue()));
-    SmallVector<PartialAttr> partial;
-    for (PartialAttr entry : layout.getPartial())
-      if (entry.getAxis().getName() != kMicrobatchAxis)
-        partial.push_back(entry);
-    layout = layout.withPartial(partial);
-    if (accumulatedLayouts.try_emplace(accumulate.getSymbol(), layout).second)
-      cast<StateOp>(symbols.lookup(accumulate.getSymbol())).setLayoutAttr(layout.withPartial({}));
-    return success();
+  /// The layout, also partial over `axis`.
+  LayoutAttr joined(LayoutAttr layout, StringRef axis) {
+    MLIRContext *context = module.getContext();
+    SmallVector<PartialAttr> partial(layout.getPartial());
+    partial.push_back(PartialAttr::get(context, AxisRefAttr::get(StringAttr::get(context, axis)),
+                                       StringAttr::get(context, "sum")));
+    return canonicalized(module, layout.withPartial(partial));
   }
 
-  LogicalResult stored(StoreOp store) {
+  /// The first contribution decides the shards of a state, all of them its pending sums; `microbatch` is
+  /// summed by accumulating.
+  void accumulated(AccumulateOp accumulate) {
+    LayoutAttr layout =
+        withoutAxes(getLayout(accumulate.getValue()), [](StringRef axis) { return axis == kMicrobatchAxis; });
+    // Gradients of a parameter that is gathered for each pass are reduced after each pass.
+    StateOp state = cast<StateOp>(symbols.lookup(accumulate.getSymbol()));
+    ParameterOp parameter = parameterOf(state);
+    if (parameter && parameter.getGather().value_or("step") != "step")
+      layout = getUpdateLayout(parameter);
+    auto [entry, isFirst] = accumulatedLayouts.try_emplace(accumulate.getSymbol(), layout);
+    if (isFirst)
+      state.setLayoutAttr(layout.withPartial({}));
+    for (PartialAttr partial : layout.getPartial())
+      if (!entry->second.isPartialOver(partial.getAxis().getName()) &&
+          !entry->second.isShardedOver(partial.getAxis().getName()))
+        entry->second = joined(entry->second, partial.getAxis().getName());
+  }
+
+  /// Every contribution arrives as its state has it.
+  void declareReads() {
+    for (auto accumulate : program.getBody().getOps<AccumulateOp>()) {
+      LayoutAttr layout = accumulatedLayouts.lookup(accumulate.getSymbol());
+      if (getLayout(accumulate.getValue()).isPartialOver(kMicrobatchAxis))
+        layout = joined(layout, kMicrobatchAxis);
+      accumulate->setAttr(kReadsAttr, ArrayAttr::get(module.getContext(), {Attribute(layout)}));
+    }
+  }
+
+  void stored(StoreOp store) {
     auto state = dyn_cast<StateOp>(symbols.lookup(store.getSymbol()));
     if (!state)
-      return success();
-    if (!state.getLayoutAttr())
+      return;
+    ParameterOp parameter = state.getKind() == "copy" ? ParameterOp() : parameterOf(state);
+    if (parameter) // A gradient is stored whole.
+      wholeGradients[{state.getSymName(), getStage(store)}] = getUpdateLayout(parameter);
+    else if (!state.getLayoutAttr() && getLayout(store.getValue()))
       state.setLayoutAttr(getLayout(store.getValue()).withPartial({}));
-    // A gradient is stored whole.
-    if (auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or(""))))
-      wholeGradients[{state.getSymName(), getStage(store)}] = parameter.getLayoutAttr();
-    return success();
   }
-
-  static int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
 
   ModuleOp module;
   ProgramOp program;
-  LayoutPropagation propagation;
+  FlatSymbolRefAttr mesh;
+  LayoutCosts *costs = nullptr;
   llvm::StringMap<Operation *> symbols;
   llvm::StringMap<LayoutAttr> accumulatedLayouts;
   llvm::DenseMap<std::pair<StringRef, int64_t>, LayoutAttr>

@@ -2,7 +2,7 @@
 """Runs a fixture under a plan and compares it with PyTorch's values.
 
 run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON]
-            [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
+            [--template JSON] [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
 
 --spec sets keys of the plan, or removes those that are null. With --no-markers the model is the fixture without its pipe_split
 markers. --expected names the values to compare with if they are not the fixture's.
@@ -49,10 +49,15 @@ def plan(arguments):
     if arguments.stages_per_rank:
         pipeline["stages_per_rank"] = arguments.stages_per_rank
     pipeline.update(json.loads(arguments.pipeline or "{}"))
+    layouts = LAYOUTS.get(arguments.fixture, []) if "tp" in mesh else []
+    if arguments.layouts:
+        layouts = json.loads(arguments.layouts)
+    elif arguments.template:
+        layouts = [json.loads(arguments.template)]
     result = {
         "mesh": mesh,
         "pipeline": pipeline,
-        "layouts": json.loads(arguments.layouts) if arguments.layouts else LAYOUTS[arguments.fixture] if "tp" in mesh else [],
+        "layouts": layouts,
         **({"inputs": INPUTS[arguments.fixture]} if arguments.fixture in INPUTS else {}),
         **({} if arguments.fixture in INFERENCE else training),
         **json.loads(arguments.spec or "{}"),
@@ -86,6 +91,7 @@ def main():
     parser.add_argument("--spec", help="further keys of the plan, JSON")
     parser.add_argument("--expected")
     parser.add_argument("--no-markers", action="store_true")
+    parser.add_argument("--template", help="an entry with a template instead of layouts, JSON")
     parser.add_argument("--steps", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

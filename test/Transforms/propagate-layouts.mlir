@@ -2,7 +2,7 @@
 
 // Fused QKV in three blocks, through split, view, transpose and attention, to a row-wise product that is partial.
 
-// CHECK: nn.einsum "abi,oi->abo"{{.*}} {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {}, {"tp"} blocks 3]>]}
+// CHECK: nn.einsum "abi,oi->abo"{{.*}} {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {}, {"tp"} blocks 3]>]
 // CHECK: nn.split {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {}, {"tp"}]>, #plumb.layout<@mesh, [{"dp", "microbatch"}, {}, {"tp"}]>, #plumb.layout<@mesh, [{"dp", "microbatch"}, {}, {"tp"}]>]
 // CHECK: nn.view {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {}, {"tp"}, {}]>]
 // CHECK: nn.transpose {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {"tp"}, {}, {}]>]

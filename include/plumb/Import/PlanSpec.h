@@ -40,6 +40,7 @@ std::optional<Placement> parsePlacement(const std::string &text);
 struct AxisPlacement {
   Located<std::string> axis;
   Located<Placement> placement;
+  bool isKept = false; ///< Of a port: the axis stays as propagation gives it.
 };
 
 struct SplitPoint {
@@ -82,14 +83,40 @@ struct ParameterLayout {
   std::vector<AxisPlacement> placements;
 };
 
-/// Either a style on an axis, or the layouts of the module's parameters.
+/// What a plan says of one side of a port.
+struct PortLayout {
+  Located<std::string> name;
+  bool isKept = false; ///< As propagation gives it; no placements then.
+  std::vector<AxisPlacement> placements;
+};
+using PortLayouts = std::optional<std::vector<PortLayout>>;
+
+/// A style on an axis, or layouts of the module's parameters and ports.
 struct LayoutEntry {
   Range range;
   Located<std::string> match; ///< A glob over module names, see Glob.
   std::optional<Located<std::string>> style;
-  Located<std::string> axis{"tp"}; ///< Of the style.
+  std::optional<Located<std::string>> templateName;
+  Located<std::string> axis{"tp"}; ///< Of the style or template.
   std::optional<Located<int64_t>> blocks;
   std::optional<std::vector<ParameterLayout>> params;
+  PortLayouts inSource, inTarget, outSource, outTarget;
+  std::vector<std::string> outNames;
+  std::optional<Located<int64_t>> unit;
+  std::optional<int64_t> dim; ///< Of the `sequence` style.
+  std::vector<std::string> bind;
+  bool isOverride = false;
+  std::optional<Located<std::string>> communication;
+  bool sequenceParallel = false;
+  bool lossParallel = false;
+};
+
+/// Parameters that are stored in shards of an axis and gathered for use.
+struct StorageEntry {
+  Range range;
+  std::string match = "*"; ///< A glob over parameter names.
+  Located<std::string> axis{"dp"};
+  std::string gather = "pass";
 };
 
 /// An input that is not simply a batch along dimension 0. Without placements it is no batch: the same on all
@@ -127,6 +154,7 @@ struct Optimizer {
   Range range;
   Located<std::string> kind;
   Located<double> rate;
+  std::vector<AxisPlacement> state; ///< How the state is sharded besides its parameter.
 };
 
 struct PlanSpec {
@@ -135,6 +163,7 @@ struct PlanSpec {
   std::vector<MeshAxis> mesh; ///< In the order written; at least one. The product of the sizes fits 31 bits.
   Pipeline pipeline;          ///< With its defaults if the spec has none.
   std::vector<LayoutEntry> layouts;
+  std::vector<StorageEntry> storage;
   std::vector<InputEntry> inputs;
   std::optional<Batch> batch;
   std::vector<std::vector<Located<std::string>>> aliases; ///< Names of one parameter.

@@ -18,8 +18,9 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
   let description = [{
     Every rule of the spec is matched against the modules, inputs and outputs of the model and turned into a fact on
     an op: alias rules join parameters, a batch rule gives all values the sizes of another batch, split rules and a
-    split policy become `plumb.pipe_split` markers, layout rules become layouts of parameters, input rules layouts of
-    inputs, the loss rule a `plumb.loss`. The rules are gone afterwards, but for those on sharing, which
+    split policy become `plumb.pipe_split` markers, layout rules become layouts of parameters and
+    `plumb.boundary` ops at the ports of modules, storage rules and the optimizer's `state` layouts of storage and of
+    updates, input rules layouts of inputs, the loss rule a `plumb.loss`. The rules are gone afterwards, but for those on sharing, which
     `assign-ownership` reads; a rule that matches nothing is an error with the nearest name. All rules that fail are
     reported. A mean is a sum times one over the global count.
 
@@ -192,11 +193,19 @@ def BuildStep : Plumb_Pass<"build-step"> {
 def PropagateLayouts : Plumb_Pass<"propagate-layouts"> {
   let summary = "Gives every value a layout, from what the plan states, through each op's sharding rule";
   let description = [{
-    In program order, the layouts of an op's operands are joined over the factors of its sharding rule; results take
-    the layouts of their factors, and are partial over the axes of the factors that are summed away. A factor on
-    which operands disagree takes the layout of the largest operand; the others are redistributed by
-    `plan-boundaries`. A parameter's layout is never changed. A factor that an op needs whole, or that the axes do
-    not divide, is not sharded; if the plan stated that sharding, that is an error with both numbers.
+    An op can run in as many ways as the factors of its sharding rule can be cut as its operands or readers have them
+    cut; results are partial over the axes of the factors that are summed away, and partial sums may pass where the op
+    is linear. Each op takes the way by which redistributions, as the redistribution core plans and costs them, and
+    work take the least time in sum: first in program order with a look at the readers, then by changing single
+    decisions backwards and forwards as long as that saves something. So sums are completed as late as is cheapest,
+    and the order of declarations does not matter. What the plan states, layouts of parameters and of ports, is never
+    changed, and nothing is exchanged over `microbatch` that need not be.
+
+    A factor that an op needs whole is not sharded, unless the op can be taken apart for it: a table that is sharded by
+    rows gives zeros for rows that it lacks, a loss over sharded classes exchanges row statistics only, a causal mask
+    is written with numbers of queries. A sharding that the sizes do not admit is an error with both numbers.
+
+    `plumb.reads` keeps the layouts in which each op reads its operands.
 
     Input:
 
@@ -207,7 +216,8 @@ def PropagateLayouts : Plumb_Pass<"propagate-layouts"> {
     Output:
 
     ```mlir
-    %y = nn.einsum "ai,oi->ao"(%x, %w) {plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {"tp"} ]>]} : …
+    %y = nn.einsum "ai,oi->ao"(%x, %w) {plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {"tp"} ]>],
+                                        plumb.reads = […]} : …
     ```
   }];
 }
@@ -215,8 +225,11 @@ def PropagateLayouts : Plumb_Pass<"propagate-layouts"> {
 def PlanBoundaries : Plumb_Pass<"plan-boundaries"> {
   let summary = "Inserts the redistributions between what a value's layout is and what its reader needs";
   let description = [{
-    Partial sums over model axes are reduced where they arise; those over batch axes and `microbatch` where they are
-    first needed whole, which for gradients is the update. A value that must be whole over `microbatch` in the middle
+    Every operand is brought into the layout in which its op reads it, from the value itself or from the copy of it
+    that is nearest; readers of one stage share copies. Boundaries of modules become the redistributions that they ask
+    for, or nothing; an output that is not produced as the plan promises is an error, an input that does not arrive
+    as it says a warning. Parameters that are stored in shards of a batch axis are gathered for each pass, or once per
+    step. A value that must be whole over `microbatch` in the middle
     of a step is legal only if it depends on batch inputs alone: its computation moves to the `prologue`, its sum
     into a state.
 

@@ -224,7 +224,12 @@ LogicalResult SoftmaxOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallV
   return success();
 }
 
-ShardingRule SoftmaxOp::getShardingRule() { return rowRule(*this, getCausal() ? 2 : 1); }
+ShardingRule SoftmaxOp::getShardingRule() {
+  ShardingRule rule = rowRule(*this, getCausal() ? 2 : 1);
+  if (getCausal())
+    rule.factors[rule.factors.size() - 2].expanded = FactorKind::Parallel;
+  return rule;
+}
 
 SmallVector<Value> SoftmaxOp::backward(OpBuilder &builder, ArrayRef<Value> cotangents,
                                        ArrayRef<bool> wanted) {

@@ -24,25 +24,40 @@ static LogicalResult checkShape(Value value, StringRef name, ArrayRef<int64_t> e
 
 //===-- embedding ---------------------------------------------------------===//
 
-/// Factors: the table's row (whole: any index may name any row), its column, and the dims of the indices.
-static ShardingRule embeddingRule(RankedTensorType table, RankedTensorType indices, FactorKind indexKind) {
+/// Number of dims that count tables.
+static int64_t tableDims(RankedTensorType table) { return table.getRank() - 2; }
+
+/// Factors: the table's row (whole: any index may name any row), its column, and the dims of the indices, of
+/// which the first count tables. Expanded, each part of the table adds what its own rows contribute.
+static ShardingRule embeddingRule(RankedTensorType table, RankedTensorType indices, FactorKind indexKind,
+                                  FactorKind rowKind) {
   ShardingRule rule;
-  int row = rule.addFactor(table.getDimSize(0), FactorKind::Replicated);
-  int column = rule.addFactor(table.getDimSize(1));
-  ShardingRule::Tensor indexDims;
-  for (int64_t size : indices.getShape())
-    indexDims.push_back({rule.addFactor(size, indexKind)});
+  std::optional<FactorKind> expanded;
+  if (tableDims(table) == 0)
+    expanded = rowKind;
+  int row = rule.addFactor(table.getDimSize(tableDims(table)), FactorKind::Replicated, expanded);
+  int column = rule.addFactor(table.getShape().back());
+  ShardingRule::Tensor indexDims, rowsDims;
+  for (auto [dim, size] : llvm::enumerate(indices.getShape())) {
+    bool countsTables = static_cast<int64_t>(dim) < tableDims(table);
+    indexDims.push_back({rule.addFactor(size, countsTables ? FactorKind::Parallel : indexKind)});
+    if (countsTables)
+      rowsDims.push_back(indexDims.back());
+  }
   ShardingRule::Tensor rowDims = indexDims;
   rowDims.push_back({column});
-  rule.operands = {{{row}, {column}}, indexDims};
+  rowsDims.push_back({row});
+  rowsDims.push_back({column});
+  rule.operands = {rowsDims, indexDims};
   rule.results.push_back(rowDims);
   rule.linear.push_back({0});
   return rule;
 }
 
 /// A loop over the flattened indices that carries one tensor: `body` gets the loop's position, the row that
-/// the index names, and the tensor.
-static Value forEachIndex(OpBuilder &builder, Location loc, Value indices, int64_t rowCount, Value init,
+/// the index names among the rows of all tables, and the tensor.
+static Value forEachIndex(OpBuilder &builder, Location loc, Value indices, int64_t rowCount, int64_t tables,
+                          Value init,
                           function_ref<Value(OpBuilder &, Value position, Value row, Value carried)> body) {
   int64_t count = tensorType(indices).getNumElements();
   Value flat = reshape(builder, loc, indices, {count});
@@ -51,6 +66,11 @@ static Value forEachIndex(OpBuilder &builder, Location loc, Value indices, int64
   };
   auto buildBody = [&](OpBuilder &nested, Location, Value position, ValueRange carried) {
     Value row = indexInside(nested, loc, tensor::ExtractOp::create(nested, loc, flat, position), rowCount);
+    if (tables > 1) {
+      Value table = arith::DivUIOp::create(nested, loc, position, index(nested, count / tables));
+      Value first = arith::MulIOp::create(nested, loc, table, index(nested, rowCount));
+      row = arith::AddIOp::create(nested, loc, first, row);
+    }
     scf::YieldOp::create(nested, loc, body(nested, position, row, carried[0]));
   };
   return scf::ForOp::create(builder, loc, index(builder, 0), index(builder, count), index(builder, 1), init,
@@ -82,18 +102,30 @@ static Value insertRow(OpBuilder &builder, Location loc, Value values, Value mat
                                        slice.strides);
 }
 
+static LogicalResult checkTable(RankedTensorType table, RankedTensorType indices, StringRef name,
+                                EmitError emitError) {
+  if (table.getRank() < 2 || table.getDimSize(tableDims(table)) == 0)
+    return emitError() << name << " must have two dims and at least one row, but is " << table;
+  if (indices.getRank() < tableDims(table) ||
+      indices.getShape().take_front(tableDims(table)) != table.getShape().drop_back(2))
+    return emitError() << name << " of type " << table << " has tables that the indices of type " << indices
+                       << " do not have";
+  return success();
+}
+
 LogicalResult EmbeddingOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallVectorImpl<Type> &types) {
   RankedTensorType table = tensorType(adaptor.getTable());
-  if (table.getRank() != 2 || table.getDimSize(0) == 0)
-    return emitError() << "table must have two dims and at least one row, but is " << table;
+  if (failed(checkTable(table, tensorType(adaptor.getIndices()), "table", emitError)))
+    return failure();
   SmallVector<int64_t> shape(shapeOf(adaptor.getIndices()));
-  shape.push_back(table.getDimSize(1));
+  shape.push_back(table.getShape().back());
   types.push_back(withShape(table, shape));
   return success();
 }
 
 ShardingRule EmbeddingOp::getShardingRule() {
-  return embeddingRule(getTable().getType(), getIndices().getType(), FactorKind::Parallel);
+  return embeddingRule(getTable().getType(), getIndices().getType(), FactorKind::Parallel,
+                       FactorKind::Reduction);
 }
 
 SmallVector<Value> EmbeddingOp::backward(OpBuilder &builder, ArrayRef<Value> cotangents,
@@ -110,27 +142,32 @@ SmallVector<Value> EmbeddingOp::lower(OpBuilder &builder, ValueRange operands) {
   // A formula like any other, so that what reads the rows fuses with the look-up.
   return {pointwise(builder, getLoc(), alignedLeft(operands[1], type.getShape()), type,
                     [&](ScalarBuilder &scalars, ArrayRef<Scalar> in) {
-                      Value row = indexInside(scalars.builder, getLoc(), in[0].value, table.getDimSize(0));
-                      Value column = linalg::IndexOp::create(scalars.builder, type.getRank() - 1);
-                      return elementAt(scalars, rows, {row, column});
+                      SmallVector<Value> place;
+                      for (int64_t dim = 0; dim < tableDims(table); ++dim)
+                        place.push_back(linalg::IndexOp::create(scalars.builder, dim));
+                      place.push_back(indexInside(scalars.builder, getLoc(), in[0].value,
+                                                  table.getDimSize(tableDims(table))));
+                      place.push_back(linalg::IndexOp::create(scalars.builder, type.getRank() - 1));
+                      return elementAt(scalars, rows, place);
                     })};
 }
 
 LogicalResult EmbeddingBackwardOp::verify() {
   RankedTensorType table = getType(), cotangent = getCotangent().getType();
-  if (table.getRank() != 2 || table.getDimSize(0) == 0)
-    return emitOpError() << "result must have two dims and at least one row, but is " << table;
+  if (failed(checkTable(table, getIndices().getType(), "result", [&] { return emitOpError(); })))
+    return failure();
   if (table.getElementType() != cotangent.getElementType())
     return emitOpError() << "result has element type " << table.getElementType() << " but the cotangent has "
                          << cotangent.getElementType();
   SmallVector<int64_t> expected(getIndices().getType().getShape());
-  expected.push_back(table.getDimSize(1));
+  expected.push_back(table.getShape().back());
   return checkShape(getCotangent(), "cotangent", expected, "the indices and a row",
                     [&] { return emitOpError(); });
 }
 
 ShardingRule EmbeddingBackwardOp::getShardingRule() {
-  ShardingRule rule = embeddingRule(getType(), getIndices().getType(), FactorKind::Reduction);
+  ShardingRule rule =
+      embeddingRule(getType(), getIndices().getType(), FactorKind::Reduction, FactorKind::Parallel);
   ShardingRule::Tensor table = rule.operands[0];
   rule.operands[0] = rule.results[0];
   rule.results[0] = table;
@@ -144,20 +181,23 @@ SmallVector<Value> EmbeddingBackwardOp::backward(OpBuilder &, ArrayRef<Value>, A
 SmallVector<Value> EmbeddingBackwardOp::lower(OpBuilder &builder, ValueRange operands) {
   Location loc = getLoc();
   RankedTensorType type = getType();
-  Value sums =
-      filled(builder, loc, RankedTensorType::get(type.getShape(), computeType(type.getElementType())), 0.0);
+  int64_t columns = type.getShape().back(), rows = type.getDimSize(tableDims(type));
+  int64_t allRows = columns == 0 ? 0 : type.getNumElements() / columns;
+  Value sums = filled(builder, loc,
+                      RankedTensorType::get({allRows, columns}, computeType(type.getElementType())), 0.0);
   if (getCotangent().getType().getNumElements() != 0) {
-    int64_t columns = type.getDimSize(1), count = getIndices().getType().getNumElements();
+    int64_t count = getIndices().getType().getNumElements();
     Value cotangents = reshape(builder, loc, operands[0], {count, columns});
     // Each turn updates one row of the carried tensor, which bufferises in place.
-    sums = forEachIndex(builder, loc, operands[1], type.getDimSize(0), sums,
+    sums = forEachIndex(builder, loc, operands[1], rows, allRows / rows, sums,
                         [&](OpBuilder &nested, Value position, Value row, Value carried) {
                           Value sum = addInto(nested, loc, extractRow(nested, loc, cotangents, position),
                                               extractRow(nested, loc, carried, row));
                           return insertRow(nested, loc, sum, carried, row);
                         });
   }
-  return {convertTo(builder, loc, sums, type)};
+  sums = convertTo(builder, loc, sums, withShape(type, {allRows, columns}));
+  return {reshape(builder, loc, sums, type.getShape())};
 }
 
 //===-- cross_entropy -----------------------------------------------------===//
@@ -173,22 +213,25 @@ LogicalResult CrossEntropyOp::inferTypes(Adaptor adaptor, EmitError emitError, S
   return success();
 }
 
-/// The factors of the logits: rows parallel, classes whole. All other values are one per row.
-static ShardingRule lossRule(Operation *op, Value logits) {
+/// The factors of the logits: rows parallel, classes whole, or `expanded` when taken apart. All other values
+/// are one per row.
+static ShardingRule lossRule(Operation *op, Value logits, FactorKind expanded) {
   ShardingRule rule;
   ShardingRule::Tensor rows;
   ArrayRef<int64_t> shape = shapeOf(logits);
   for (int64_t size : shape.drop_back())
     rows.push_back({rule.addFactor(size)});
   ShardingRule::Tensor full = rows;
-  full.push_back({rule.addFactor(shape.back(), FactorKind::Replicated)});
+  full.push_back({rule.addFactor(shape.back(), FactorKind::Replicated, expanded)});
   auto dims = [&](Value value) { return shapeOf(value).size() == full.size() ? full : rows; };
   llvm::append_range(rule.operands, llvm::map_range(op->getOperands(), dims));
   llvm::append_range(rule.results, llvm::map_range(op->getResults(), dims));
   return rule;
 }
 
-ShardingRule CrossEntropyOp::getShardingRule() { return lossRule(*this, getLogits()); }
+ShardingRule CrossEntropyOp::getShardingRule() {
+  return lossRule(*this, getLogits(), FactorKind::Replicated);
+}
 
 SmallVector<Value> CrossEntropyOp::backward(OpBuilder &builder, ArrayRef<Value> cotangents,
                                             ArrayRef<bool> wanted) {
@@ -250,7 +293,7 @@ LogicalResult CrossEntropyBackwardOp::inferTypes(Adaptor adaptor, EmitError emit
 }
 
 ShardingRule CrossEntropyBackwardOp::getShardingRule() {
-  ShardingRule rule = lossRule(*this, getLogits());
+  ShardingRule rule = lossRule(*this, getLogits(), FactorKind::Parallel);
   rule.linear.push_back({0});
   return rule;
 }

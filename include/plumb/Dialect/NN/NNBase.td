@@ -35,23 +35,28 @@ def NN_Reinterprets : NativeOpTrait<"Reinterprets"> { let cppNamespace = "::plum
 // The derivative is zero: no gradient passes.
 def NN_Detaches : NativeOpTrait<"Detaches"> { let cppNamespace = "::plumb::nn"; }
 
-defvar NN_Methods = ["getShardingRule", "localize", "backward", "lower"];
+defvar NN_Methods = ["getShardingRule", "localize", "backward", "expand", "lower"];
 
 // No attribute of an nn op holds the size of a dim that may be sharded (the sharding rule keeps such dims whole), so
-// one body of `localize` serves all. `definitions` are further method bodies shared by a class of ops.
-class NN_Op<string mnemonic, list<Trait> traits = [], string definitions = "">
+// one body of `localize` serves all. `definitions` are further method bodies shared by a class of ops. An op with
+// a factor that can be expanded defines `expand`.
+class NN_Op<string mnemonic, list<Trait> traits = [], string definitions = "", bit isExpandable = 0>
     : Op<NN_Dialect, mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<NN_TensorOpInterface, NN_Methods>], traits)> {
   let extraClassDefinition = [{
     ::llvm::SmallVector<::mlir::Value> $cppClass::localize(::mlir::OpBuilder &builder, ::mlir::ValueRange operands,
                                                            ::mlir::TypeRange localTypes) {
       return rebuild(*this, builder, operands, localTypes);
     }
-  }] # definitions;
+  }] # !if(isExpandable, "", [{
+    ::llvm::SmallVector<::mlir::Value> $cppClass::expand(::mlir::OpBuilder &, int, int64_t) {
+      llvm_unreachable("no factor of this op can be expanded");
+    }
+  }]) # definitions;
 }
 
 // An op whose result types follow from operands and attributes. Each defines `inferTypes`, which also holds the
 // checks: construction and verification say the same thing, once.
-class NN_InferredOp<string mnemonic, list<Trait> traits = [], string definitions = "">
+class NN_InferredOp<string mnemonic, list<Trait> traits = [], string definitions = "", bit isExpandable = 0>
     : NN_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits), [{
   ::llvm::LogicalResult $cppClass::inferReturnTypes(
       ::mlir::MLIRContext *, ::std::optional<::mlir::Location> location, ::mlir::ValueRange operands,
@@ -66,7 +71,7 @@ class NN_InferredOp<string mnemonic, list<Trait> traits = [], string definitions
       return ::mlir::failure();
     return checkResultTypes(*this, types);
   }
-}] # definitions> {
+}] # definitions, isExpandable> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Appends the result types, or says through `emitError` why there are none.

@@ -35,7 +35,7 @@ def NN_SumOp : NN_InferredOp<"sum"> {
   let assemblyFormat = "$input `dims` $dims (`keepdim` $keepdim^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_SoftmaxOp : NN_InferredOp<"softmax"> {
+def NN_SoftmaxOp : NN_InferredOp<"softmax", [], "", 1> {
   let summary = "Softmax over the last dim, optionally causal";
   let description = [{
     With `causal` the last two dims are (query, key) and key positions after the query's own get probability 0.

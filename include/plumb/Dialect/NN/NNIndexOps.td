@@ -5,11 +5,16 @@
 
 include "plumb/Dialect/NN/NNBase.td"
 
-def NN_EmbeddingOp : NN_InferredOp<"embedding"> {
+class NN_ExpandableOp<string mnemonic> : NN_InferredOp<mnemonic, [], "", 1>;
+
+def NN_EmbeddingOp : NN_ExpandableOp<"embedding"> {
   let summary = "Rows of a table";
   let description = [{
+    Leading dims of the table number several tables, and are leading dims of the indices too.
+
     ```mlir
     %e = nn.embedding %table, %ids : (tensor<256x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+    %f = nn.embedding %tables, %ids : (tensor<2x128x64xf32>, tensor<2x8xi64>) -> tensor<2x8x64xf32>
     ```
   }];
   let arguments = (ins NN_FloatTensor:$table, NN_IndexTensor:$indices);
@@ -17,7 +22,7 @@ def NN_EmbeddingOp : NN_InferredOp<"embedding"> {
   let assemblyFormat = "$table `,` $indices attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_EmbeddingBackwardOp : NN_Op<"embedding_backward"> {
+def NN_EmbeddingBackwardOp : NN_Op<"embedding_backward", [], "", 1> {
   let summary = "Table gradient: row i is the sum of the cotangents whose index is i";
   let arguments = (ins NN_FloatTensor:$cotangent, NN_IndexTensor:$indices);
   let results = (outs NN_FloatTensor:$result);
@@ -25,7 +30,7 @@ def NN_EmbeddingBackwardOp : NN_Op<"embedding_backward"> {
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyOp : NN_InferredOp<"cross_entropy"> {
+def NN_CrossEntropyOp : NN_ExpandableOp<"cross_entropy"> {
   let summary = "Negative log-likelihood of the target class, per row";
   let description = [{
     `losses[i] = lse[i] - logits[i, target[i]]` with `lse` the log of the sum of exponentials of row `i`; 0 where the
@@ -38,7 +43,7 @@ def NN_CrossEntropyOp : NN_InferredOp<"cross_entropy"> {
   }];
 }
 
-def NN_CrossEntropyBackwardOp : NN_InferredOp<"cross_entropy_backward"> {
+def NN_CrossEntropyBackwardOp : NN_ExpandableOp<"cross_entropy_backward"> {
   let summary = "Logit gradient: (exp(logits - lse) - one_hot(target)) * cotangent, 0 in ignored rows";
   let arguments = (ins NN_FloatTensor:$cotangent, NN_FloatTensor:$logits, NN_IndexTensor:$targets,
                        NN_FloatTensor:$lse, I64Attr:$ignore_index);

@@ -33,6 +33,12 @@ def NN_TensorOpInterface : OpInterface<"TensorOpInterface"> {
       (ins "::mlir::OpBuilder &":$builder, "::llvm::ArrayRef<::mlir::Value>":$cotangents,
            "::llvm::ArrayRef<bool>":$wanted)>,
     InterfaceMethod<[{
+        Takes the op apart, in nn ops and global shapes, so that `factor`, which its rule says can be expanded, can be
+        sharded into `parts` parts; one value per result.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "expand",
+      (ins "::mlir::OpBuilder &":$builder, "int":$factor, "int64_t":$parts)>,
+    InterfaceMethod<[{
         Lowers the op to linalg on tensors: `operands` are tensors of the operand types, the answer has one tensor
         per result.
       }],

@@ -9,6 +9,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace plumb::nn {
@@ -24,6 +25,9 @@ enum class FactorKind {
 struct Factor {
   std::int64_t size;
   FactorKind kind;
+  /// What becomes of a factor that the op needs whole once `expand` has taken the op apart; absent where it
+  /// stays as it is. A replicated one may then be sharded where the op reads it.
+  std::optional<FactorKind> expanded = std::nullopt;
 };
 
 /// The factor mapping of one op, in global sizes.
@@ -46,8 +50,9 @@ struct ShardingRule {
   /// {{0}, {1}}.
   llvm::SmallVector<llvm::SmallVector<int, 2>, 2> linear;
 
-  int addFactor(std::int64_t size, FactorKind kind = FactorKind::Parallel) {
-    factors.push_back({size, kind});
+  int addFactor(std::int64_t size, FactorKind kind = FactorKind::Parallel,
+                std::optional<FactorKind> expanded = std::nullopt) {
+    factors.push_back({size, kind, expanded});
     return static_cast<int>(factors.size()) - 1;
   }
 

@@ -10,6 +10,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "plumb/Dialect/NN/NN.h"
 #include <optional>
 
 #include "plumb/Dialect/Plumb/PlumbDialect.h.inc"

@@ -115,18 +115,40 @@ def Plumb_BatchRuleOp : Plumb_Op<"batch_rule"> {
 def Plumb_LayoutRuleOp : Plumb_Op<"layout_rule"> {
   let summary = "An entry of the plan spec's layouts";
   let description = [{
-    Either a style on an axis, or explicit parameter layouts: per parameter a dictionary of axis to placement.
+    A style on an axis, a template of styles, or explicit layouts: per parameter a dictionary of axis to placement, and
+    on each of the four sides the same per port. `unit` keeps shard boundaries on its multiples, `dim` is the dim of the
+    `sequence` style. With `bind` the entry applies to the modules that those patterns match.
 
     ```mlir
     plumb.layout_rule "h.*.attn.c_attn" style "colwise" axis "tp" blocks 3
-    plumb.layout_rule "h.*.mlp" params {c_fc.weight = {tp = "shard(0)"}, c_fc.bias = {tp = "shard(0)"}}
+    plumb.layout_rule "h.*.mlp" params {c_fc.weight = {tp = "shard(0)"}, c_fc.bias = {tp = "shard(0)"} }
+      {in_dst = {input.0 = {} }, in_src = {input.0 = {} }, out_dst = {output.0 = {tp = "shard(1)"} } }
     ```
   }];
   let arguments = (ins StrAttr:$match, OptionalAttr<StrAttr>:$style, OptionalAttr<StrAttr>:$axis,
-                       OptionalAttr<I64Attr>:$blocks, OptionalAttr<DictionaryAttr>:$params);
+                       OptionalAttr<I64Attr>:$blocks, OptionalAttr<DictionaryAttr>:$params,
+                       OptionalAttr<DictionaryAttr>:$in_src, OptionalAttr<DictionaryAttr>:$in_dst,
+                       OptionalAttr<DictionaryAttr>:$out_src, OptionalAttr<DictionaryAttr>:$out_dst,
+                       OptionalAttr<StrArrayAttr>:$out_names, OptionalAttr<I64Attr>:$unit, OptionalAttr<I64Attr>:$dim,
+                       OptionalAttr<StrArrayAttr>:$bind, UnitAttr:$override, OptionalAttr<StrAttr>:$communication,
+                       OptionalAttr<StrAttr>:$template_name, UnitAttr:$sequence_parallel, UnitAttr:$loss_parallel);
   let assemblyFormat = [{
-    $match (`style` $style^)? (`axis` $axis^)? (`blocks` custom<Integer>($blocks)^)? (`params` $params^)? attr-dict
+    $match (`style` $style^)? (`template` $template_name^)? (`axis` $axis^)? (`blocks` custom<Integer>($blocks)^)?
+    (`params` $params^)? attr-dict
   }];
+}
+
+def Plumb_StorageRuleOp : Plumb_Op<"storage_rule"> {
+  let summary = "Parameters that are stored in shards of a batch axis, and when they are gathered";
+  let description = [{
+    `gather` is `step` (once, kept to the end), `pass` or `layer` (for the forward and again for the backward pass).
+
+    ```mlir
+    plumb.storage_rule "*" axis "dp" gather "pass"
+    ```
+  }];
+  let arguments = (ins StrAttr:$match, StrAttr:$axis, StrAttr:$gather);
+  let assemblyFormat = "$match `axis` $axis `gather` $gather attr-dict";
 }
 
 def Plumb_InputRuleOp : Plumb_Op<"input_rule"> {
@@ -156,8 +178,15 @@ def Plumb_LossRuleOp : Plumb_Op<"loss_rule"> {
 
 def Plumb_OptimizerOp : Plumb_Op<"optimizer"> {
   let summary = "How parameters are updated";
-  let arguments = (ins StrAttr:$kind, F64Attr:$rate);
-  let assemblyFormat = "$kind `rate` custom<Float>($rate) attr-dict";
+  let description = [{
+    `state` shards the optimizer's state, and with it the update, axis by axis.
+
+    ```mlir
+    plumb.optimizer "sgd" rate 1.000000e-01 state {dp = "shard(0)"}
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, F64Attr:$rate, OptionalAttr<DictionaryAttr>:$state);
+  let assemblyFormat = "$kind `rate` custom<Float>($rate) (`state` $state^)? attr-dict";
 }
 
 #endif // PLUMB_DIALECT_PLUMB_PLUMBPLANOPS

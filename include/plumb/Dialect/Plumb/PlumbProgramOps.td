@@ -3,6 +3,8 @@
 #ifndef PLUMB_DIALECT_PLUMB_PLUMBPROGRAMOPS
 #define PLUMB_DIALECT_PLUMB_PLUMBPROGRAMOPS
 
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "plumb/Dialect/NN/NNInterfaces.td"
 include "plumb/Dialect/Plumb/PlumbPlanOps.td"
 
 //===----------------------------------------------------------------------===//
@@ -20,7 +22,9 @@ def Plumb_ParameterOp : Plumb_Op<"parameter", [Symbol]> {
   let description = [{
     `aliases` are the other names of the same storage. `owner` is the stage that owns it (after
     `assign-ownership`), `holders` one stage per rank of the pipeline that keeps a copy: the first that reads it.
-    A parameter that no op reads has neither.
+    A parameter that no op reads has neither. `layout` is that in which the parameter is stored, `gathered` that in
+    which it is computed with and `updated` that in which its gradient is completed, where they differ; `gather` says
+    when it is gathered.
 
     ```mlir
     plumb.parameter @wte.weight trainable : tensor<256x64xf32> aliases ["lm_head.weight"]
@@ -28,9 +32,12 @@ def Plumb_ParameterOp : Plumb_Op<"parameter", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, UnitAttr:$trainable,
                        OptionalAttr<StrArrayAttr>:$aliases, OptionalAttr<Plumb_LayoutAttr>:$layout,
+                       OptionalAttr<Plumb_LayoutAttr>:$gathered, OptionalAttr<StrAttr>:$gather,
+                       OptionalAttr<Plumb_LayoutAttr>:$updated,
                        OptionalAttr<I64Attr>:$owner, OptionalAttr<DenseI64ArrayAttr>:$holders);
   let assemblyFormat = [{
     $sym_name (`trainable` $trainable^)? `:` $type (`aliases` $aliases^)? (`layout` $layout^)?
+    (`gathered` $gathered^)? (`gather` $gather^)? (`updated` $updated^)?
     (`owner` custom<Integer>($owner)^)? (`holders` $holders^)? attr-dict
   }];
   let hasVerifier = 1;
@@ -116,6 +123,33 @@ def Plumb_AccumulateOp : Plumb_Op<"accumulate", [DeclareOpInterfaceMethods<Symbo
   let summary = "Adds a value to a state, which a step begins with zero";
   let arguments = (ins FlatSymbolRefAttr:$symbol, AnyRankedTensor:$value);
   let assemblyFormat = "$symbol `,` $value attr-dict `:` type($value)";
+}
+
+def Plumb_BoundaryOp : Plumb_Op<"boundary", [Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<NN_TensorOpInterface, ["getShardingRule", "localize", "backward", "expand", "lower"]>]> {
+  let summary = "A port of a module: from here on a value has the layout that the plan states";
+  let description = [{
+    Stated are the axes that `target` names and all others but those of `keep`, which stay as they arrive; without a
+    target nothing is. `source` is the layout in which the plan says that the value arrives.
+
+    ```mlir
+    %y = plumb.boundary %x port "input.0" of "h.0.mlp" to <@mesh, [{"dp"}, {} ]> keep ["microbatch"] : tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, StrAttr:$port, StrAttr:$owner, OptionalAttr<Plumb_LayoutAttr>:$source,
+                       OptionalAttr<Plumb_LayoutAttr>:$target, StrArrayAttr:$keep);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $input `port` $port `of` $owner (`from` $source^)? (`to` $target^)? `keep` $keep attr-dict `:` type($input)
+  }];
+  let extraClassDeclaration = [{
+    /// The layout behind the port of a value that arrives in `arriving`.
+    ::plumb::LayoutAttr getStated(::plumb::LayoutAttr arriving);
+    /// `layout`, stated of the port, with what is kept of `arriving`.
+    ::plumb::LayoutAttr getStated(::plumb::LayoutAttr layout, ::plumb::LayoutAttr arriving);
+    /// Whether a value that arrives in `arriving` arrives as the plan says; true where it does not say.
+    bool arrivesAsStated(::plumb::LayoutAttr arriving);
+  }];
 }
 
 def Plumb_RedistributeOp : Plumb_Op<"redistribute", [Pure]> {

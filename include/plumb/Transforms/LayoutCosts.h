@@ -1,0 +1,72 @@
+//===- LayoutCosts.h - What a layout costs in seconds -----------*- C++ -*-===//
+//
+// Redistributions cost what the redistribution core says of the cheapest plan; the work of an op is estimated
+// so that cutting it counts for something. Work is small beside communication, as it is on a machine.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PLUMB_TRANSFORMS_LAYOUTCOSTS_H
+#define PLUMB_TRANSFORMS_LAYOUTCOSTS_H
+
+#include "plumb/Redistribution/Layout.h"
+#include "plumb/Redistribution/Planner.h"
+#include "plumb/Transforms/OpSharding.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace plumb {
+
+/// The cost of a decision, compared in this order: how often it breaks what may not be broken, then time.
+struct LayoutCost {
+  int64_t violations = 0;
+  double seconds = 0;
+
+  LayoutCost &operator+=(const LayoutCost &other) {
+    violations += other.violations;
+    seconds += other.seconds;
+    return *this;
+  }
+  /// Less by more than rounding.
+  bool isLess(const LayoutCost &other) const {
+    if (violations != other.violations)
+      return violations < other.violations;
+    return seconds < other.seconds - 1e-6 * other.seconds - 1e-13;
+  }
+};
+
+class LayoutCosts {
+public:
+  explicit LayoutCosts(mlir::ModuleOp module);
+
+  /// Of turning a tensor (of global type `type`) from one layout into another. Exchanging data over
+  /// `microbatch` is a violation.
+  LayoutCost convert(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
+
+  /// The same where many tensors share a call, as small gradients do.
+  LayoutCost convertInBucket(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
+
+  /// Whether a tensor can be turned from one layout into another without communication.
+  bool isLocal(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
+
+  /// Of the work of an op on one rank.
+  LayoutCost work(nn::TensorOpInterface op, const OpSharding &sharding, const OpLayouts &way);
+
+private:
+  redistribution::Layout coreLayout(LayoutAttr layout);
+  llvm::Expected<redistribution::Plan> plan(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
+
+  struct Conversion {
+    int64_t violations = 0;
+    int64_t calls = 0;  ///< That communicate.
+    double seconds = 0; ///< Besides what every call takes.
+  };
+  Conversion find(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
+  Conversion evaluate(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
+
+  mlir::ModuleOp module;
+  redistribution::Mesh mesh;
+  llvm::StringRef pipelineAxis;
+  llvm::DenseMap<std::tuple<mlir::Type, LayoutAttr, LayoutAttr>, Conversion> known;
+};
+
+} // namespace plumb
+
+#endif // PLUMB_TRANSFORMS_LAYOUTCOSTS_H

@@ -1,0 +1,102 @@
+//===- ApplyStorageRules.cpp - Parameters and their updates in shards ------===//
+//
+// Fully sharded data parallelism is a layout of storage: the parameter lies in shards of a batch axis and is
+// gathered to what it is computed with. Sharding the optimizer's state alone is a layout of the update.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ApplySpec.h"
+#include "plumb/Support/Glob.h"
+#include "plumb/Support/Suggest.h"
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+
+/// The layout with dim `dim` also sharded by `axis`, or null where the axis is used or does not divide it.
+static LayoutAttr shardFurther(ModuleOp module, LayoutAttr layout, RankedTensorType type, int64_t dim,
+                               StringRef axis) {
+  int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
+  if (normalized < 0 || normalized >= type.getRank() || layout.isShardedOver(axis))
+    return {};
+  LayoutAttr result = shardDim(module, layout, normalized, axis, layout.getDims()[normalized].getBlocks());
+  int64_t parts = result.getDims()[normalized].getBlocks();
+  for (AxisRefAttr ref : result.getDims()[normalized].getAxes())
+    parts *= getAxisSize(module, ref);
+  return type.getDimSize(normalized) % parts == 0 ? result : LayoutAttr();
+}
+
+static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::StringSet<> &batchAxes) {
+  StringRef axis = rule.getAxis();
+  auto mesh = findOp<MeshOp>(module);
+  if (!mesh.findAxis(axis))
+    return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\" to store parameters over";
+  if (mesh.getAxisSize(axis) > 1 && !batchAxes.contains(axis))
+    return emitError(rule.getLoc())
+           << "parameters are stored over axes that shard the batch, but no input is "
+              "sharded over \""
+           << axis << "\"";
+  Glob glob(rule.getMatch().str());
+  std::vector<std::string> names;
+  std::string whole;
+  bool matched = false;
+  for (ParameterOp parameter : module.getOps<ParameterOp>()) {
+    names.push_back(parameter.getSymName().str());
+    if (!glob.matches(names.back()))
+      continue;
+    matched = true;
+    if (parameter.getGather())
+      continue; // The first entry that matches holds.
+    LayoutAttr layout = parameter.getLayoutAttr();
+    LayoutAttr stored = shardFurther(module, layout, cast<RankedTensorType>(parameter.getType()), 0, axis);
+    if (!stored) {
+      whole += (whole.empty() ? "" : ", ") + names.back();
+      continue;
+    }
+    if (stored == layout)
+      continue;
+    parameter.setLayoutAttr(stored);
+    parameter.setGatheredAttr(layout);
+    parameter.setGather(rule.getGather());
+  }
+  if (!matched)
+    return emitError(rule.getLoc()) << "pattern \"" << rule.getMatch() << "\" matches none of "
+                                    << names.size() << " parameters"
+                                    << didYouMean(rule.getMatch().str(), names);
+  if (!whole.empty())
+    emitRemark(rule.getLoc()) << "dim 0 of these parameters is not a multiple of " << axis << " = "
+                              << mesh.getAxisSize(axis) << ", they are stored whole: " << whole;
+  return success();
+}
+
+LogicalResult plumb::applyStorageRules(ModuleOp module, ProgramOp program) {
+  llvm::StringSet<> batchAxes = getBatchAxes(program);
+  for (StorageRuleOp rule : llvm::make_early_inc_range(module.getOps<StorageRuleOp>())) {
+    if (failed(store(module, rule, batchAxes)))
+      return failure();
+    rule.erase();
+  }
+  auto optimizer = findOp<OptimizerOp>(module);
+  if (!optimizer || !optimizer.getState())
+    return success();
+  for (NamedAttribute entry : optimizer.getStateAttr()) {
+    StringRef axis = entry.getName();
+    FailureOr<Placement> placement = parsePlacement(optimizer, cast<StringAttr>(entry.getValue()));
+    if (failed(placement))
+      return failure();
+    if (!findOp<MeshOp>(module).findAxis(axis))
+      return emitError(optimizer.getLoc())
+             << "the mesh has no axis \"" << axis << "\" to shard the state over";
+    if (!placement->shardDim)
+      continue;
+    for (ParameterOp parameter : module.getOps<ParameterOp>()) {
+      LayoutAttr layout = parameter.getUpdated() ? *parameter.getUpdated() : parameter.getLayoutAttr();
+      LayoutAttr sharded = shardFurther(module, layout, cast<RankedTensorType>(parameter.getType()),
+                                        *placement->shardDim, axis);
+      if (sharded && sharded != layout && parameter.getTrainable())
+        parameter.setUpdatedAttr(sharded);
+    }
+  }
+  optimizer.removeStateAttr();
+  return success();
+}

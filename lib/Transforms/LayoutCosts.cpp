@@ -1,0 +1,147 @@
+//===- LayoutCosts.cpp - What a layout costs in seconds --------------------===//
+
+#include "plumb/Transforms/LayoutCosts.h"
+
+using namespace mlir;
+using namespace plumb;
+
+// A rank of the machine that the default topology of the redistribution core describes.
+static constexpr double kOperationsPerSecond = 4e14;
+static constexpr double kBytesPerSecond = 3e12;
+static constexpr double kLinkBytesPerSecond = 300e9;
+/// Of a call of any kind: at sizes where it decides, how many calls there are is what matters.
+static constexpr double kSecondsPerCall = 6.6e-6;
+/// Seconds of what cannot be done at all.
+static constexpr double kImpossible = 1e6;
+
+static int64_t elementBytes(RankedTensorType type) { return std::max(1u, type.getElementTypeBitWidth() / 8); }
+
+LayoutCosts::LayoutCosts(ModuleOp module) : module(module) {
+  auto meshOp = findOp<MeshOp>(module);
+  for (auto [name, size] : llvm::zip(meshOp.getAxes().getAsValueRange<StringAttr>(), meshOp.getSizes()))
+    mesh.axes.push_back({name.str(), size});
+  if (auto pipeline = findOp<PipelineOp>(module))
+    pipelineAxis = pipeline.getAxis();
+}
+
+/// The layout in the core's terms. `microbatch` is walked in time and the pipeline axis sums over copies:
+/// neither is the planner's.
+redistribution::Layout LayoutCosts::coreLayout(LayoutAttr layout) {
+  redistribution::Layout result;
+  auto convert = [&](AxisRefAttr axis) {
+    unsigned index = *mesh.find(axis.getName().getValue());
+    return axis.isWhole() ? redistribution::wholeAxis(mesh, index)
+                          : redistribution::AxisRef{index, axis.getPreSize(), axis.getSize()};
+  };
+  for (DimShardingAttr dim : layout.getDims()) {
+    redistribution::DimSharding sharding;
+    sharding.blocks = dim.getBlocks();
+    for (AxisRefAttr axis : dim.getAxes())
+      if (axis.getName() != kMicrobatchAxis)
+        sharding.axes.push_back(convert(axis));
+    result.dims.push_back(sharding);
+  }
+  for (PartialAttr partial : layout.getPartial())
+    if (partial.getAxis().getName() != kMicrobatchAxis && partial.getAxis().getName() != pipelineAxis)
+      result.partial.push_back({convert(partial.getAxis()), redistribution::Reduction::Sum});
+  return result;
+}
+
+/// How a layout stands to `microbatch`: the dim that it shards, -1 where it is partial, -2 where neither.
+static int64_t microbatchRole(LayoutAttr layout) {
+  for (auto [dim, sharding] : llvm::enumerate(layout.getDims()))
+    for (AxisRefAttr axis : sharding.getAxes())
+      if (axis.getName() == kMicrobatchAxis)
+        return static_cast<int64_t>(dim);
+  return layout.isPartialOver(kMicrobatchAxis) ? -1 : -2;
+}
+
+/// Between microbatches only sums may be exchanged, and those only before the first forward.
+static int64_t microbatchViolations(int64_t from, int64_t to) {
+  if (from == to)
+    return 0;
+  return from == -1 && to == -2 ? 1 : 100;
+}
+
+LayoutCost LayoutCosts::convert(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
+  if (from == to)
+    return {};
+  Conversion conversion = find(type, from, to);
+  return {conversion.violations,
+          conversion.seconds + static_cast<double>(conversion.calls) * kSecondsPerCall};
+}
+
+LayoutCost LayoutCosts::convertInBucket(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
+  if (from == to)
+    return {};
+  Conversion conversion = find(type, from, to);
+  return {conversion.violations, conversion.seconds};
+}
+
+LayoutCosts::Conversion LayoutCosts::find(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
+  auto entry = known.find({type, from, to});
+  if (entry != known.end())
+    return entry->second;
+  Conversion conversion = evaluate(type, from, to);
+  conversion.violations = microbatchViolations(microbatchRole(from), microbatchRole(to));
+  return known[{type, from, to}] = conversion;
+}
+
+llvm::Expected<redistribution::Plan> LayoutCosts::plan(RankedTensorType type, LayoutAttr from,
+                                                       LayoutAttr to) {
+  SmallVector<int64_t> shape(type.getShape());
+  if (int64_t dim = microbatchRole(from); dim >= 0)
+    shape[dim] /= getMicrobatches(module);
+  redistribution::PlanOptions options;
+  options.topology = redistribution::Topology();
+  options.exchange = false;
+  options.excluded = {redistribution::StepKind::Permute};
+  return redistribution::planRedistribution(mesh, shape, elementBytes(type), coreLayout(from), coreLayout(to),
+                                            options);
+}
+
+bool LayoutCosts::isLocal(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
+  llvm::Expected<redistribution::Plan> found = plan(type, from, to);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return false;
+  }
+  return llvm::all_of(found->steps,
+                      [](const redistribution::Step &step) { return redistribution::isLocal(step.kind); });
+}
+
+LayoutCosts::Conversion LayoutCosts::evaluate(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
+  Conversion result;
+  llvm::Expected<redistribution::Plan> plan = this->plan(type, from, to);
+  if (!plan) {
+    llvm::consumeError(plan.takeError());
+    result.seconds = kImpossible;
+    return result;
+  }
+  for (const redistribution::Step &step : plan->steps) {
+    double elements = 1;
+    for (int64_t size : step.localAfter)
+      elements *= static_cast<double>(size);
+    // A sharded tensor as a part of a sum would have to be padded with zeros.
+    if (step.kind == redistribution::StepKind::Mask && step.localBefore != step.localAfter)
+      result.seconds = kImpossible;
+    result.calls += !redistribution::isLocal(step.kind);
+    result.seconds += step.bytes / kLinkBytesPerSecond +
+                      elements * static_cast<double>(elementBytes(type)) / kBytesPerSecond;
+  }
+  return result;
+}
+
+LayoutCost LayoutCosts::work(nn::TensorOpInterface op, const OpSharding &sharding, const OpLayouts &way) {
+  double bytes = 0;
+  auto add = [&](Value value, LayoutAttr layout) {
+    auto type = cast<RankedTensorType>(value.getType());
+    RankedTensorType local = getLocalType(module, type, layout);
+    bytes += static_cast<double>(local.getNumElements()) * type.getElementTypeBitWidth() / 8;
+  };
+  for (auto [operand, layout] : llvm::zip(op->getOperands(), way.operands))
+    add(operand, layout);
+  for (auto [result, layout] : llvm::zip(op->getResults(), way.results))
+    add(result, layout);
+  return {0, bytes / kBytesPerSecond + 2 * sharding.localPoints(way) / kOperationsPerSecond};
+}

@@ -1,0 +1,150 @@
+//===- StyledLayouts.cpp - What a style makes of a parameter ---------------===//
+
+#include "StyledLayouts.h"
+#include "plumb/Dialect/NN/NN.h"
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+using nn::FactorKind;
+
+StringRef plumb::getStyleAxis(LayoutRuleOp rule) {
+  return rule.getAxis().value_or(rule.getStyle() == "expert" ? "ep" : "tp");
+}
+
+StyledLayouts::StyledLayouts(ModuleOp module, ProgramOp program)
+    : module(module), mesh(findOp<MeshOp>(module)) {
+  for (LoadOp load : program.getBody().getOps<LoadOp>())
+    loads[load.getSymbol()].push_back(load);
+}
+
+LayoutAttr StyledLayouts::replicated(ParameterOp parameter) {
+  return LayoutAttr::replicated(FlatSymbolRefAttr::get(mesh),
+                                cast<RankedTensorType>(parameter.getType()).getRank());
+}
+
+FailureOr<LayoutAttr> StyledLayouts::get(LayoutRuleOp rule, ParameterOp parameter, StringRef moduleName) {
+  LayoutAttr layout = replicated(parameter);
+  FailureOr<std::optional<int64_t>> dim = styledDim(rule, parameter, moduleName);
+  if (failed(dim))
+    return failure();
+  if (!*dim)
+    return layout;
+  int64_t unit = rule.getUnit() ? static_cast<int64_t>(*rule.getUnit()) : findUnit(parameter, **dim);
+  if (failed(shard(rule, parameter, layout, **dim, getStyleAxis(rule), rule.getBlocks().value_or(1), unit)))
+    return failure();
+  return layout;
+}
+
+/// The dim that the style shards of a parameter: nothing for one that it replicates, such as the bias of a
+/// row-wise module, which is added once to the sum.
+FailureOr<std::optional<int64_t>> StyledLayouts::styledDim(LayoutRuleOp rule, ParameterOp parameter,
+                                                           StringRef moduleName) {
+  StringRef style = *rule.getStyle();
+  int64_t rank = cast<RankedTensorType>(parameter.getType()).getRank();
+  if (style == "expert")
+    return rank >= 2 ? std::optional<int64_t>(0) : std::nullopt;
+  bool isColwise = style == "colwise";
+  if (!isColwise && style != "rowwise")
+    return std::optional<int64_t>();
+  if (rank == 1)
+    return isColwise ? std::optional<int64_t>(0) : std::nullopt;
+  auto wanted = isColwise ? FactorKind::Parallel : FactorKind::Reduction;
+  for (LoadOp load : loads[parameter.getSymName()]) {
+    for (OpOperand &use : load->getUses()) {
+      auto path = use.getOwner()->getAttrOfType<StringAttr>(kModuleAttr);
+      auto op = dyn_cast<nn::TensorOpInterface>(use.getOwner());
+      if (!op || !path || !isInModule(path, moduleName))
+        continue;
+      nn::ShardingRule factors = op.getShardingRule();
+      for (auto [dim, members] : llvm::enumerate(factors.operands[use.getOperandNumber()]))
+        if (members.size() == 1) {
+          const nn::Factor &factor = factors.factors[members[0]];
+          if (factor.expanded.value_or(factor.kind) == wanted)
+            return std::optional<int64_t>(dim);
+        }
+    }
+  }
+  return emitError(rule.getLoc()) << "style \"" << style << "\" cannot serve module " << moduleName
+                                  << ": no op reads " << parameter.getSymName() << " with "
+                                  << (isColwise ? "an output feature dim" : "a contracted dim");
+}
+
+/// The elements of a weight's dim that stay together where the model cuts its result apart, the size of a
+/// head; 1 where it does not. The dim is followed through the ops that read it to the first view that makes
+/// two of it.
+int64_t StyledLayouts::findUnit(ParameterOp parameter, int64_t dim) {
+  constexpr int kMostOps = 4; // product, bias, split, view
+  if (loads[parameter.getSymName()].empty())
+    return 1;
+  Value value = loads[parameter.getSymName()].front();
+  for (int count = 0; count < kMostOps && !value.use_empty(); ++count) {
+    // The use that comes first in the program is the last of the list.
+    OpOperand *use = nullptr;
+    for (OpOperand &next : value.getUses())
+      use = &next;
+    auto op = dyn_cast<nn::TensorOpInterface>(use->getOwner());
+    if (!op)
+      return 1;
+    nn::ShardingRule rule = op.getShardingRule();
+    SmallVector<int> shardable;
+    for (int factor : rule.operands[use->getOperandNumber()][dim])
+      if (rule.factors[factor].kind == FactorKind::Parallel)
+        shardable.push_back(factor);
+    int64_t unit = 1;
+    for (int factor : llvm::drop_begin(shardable, std::min<size_t>(1, shardable.size())))
+      unit *= rule.factors[factor].size;
+    if (unit != 1 || shardable.size() != 1)
+      return unit;
+    auto *found = llvm::find_if(rule.results[0], [&](const nn::ShardingRule::Dim &members) {
+      return llvm::is_contained(members, shardable[0]);
+    });
+    if (found == rule.results[0].end())
+      return 1;
+    dim = found - rule.results[0].begin();
+    value = op->getResult(0);
+  }
+  return 1;
+}
+
+LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout, int64_t dim,
+                                   StringRef axis, int64_t blocks, int64_t unit) {
+  auto type = cast<RankedTensorType>(parameter.getType());
+  int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
+  if (normalized < 0 || normalized >= type.getRank())
+    return emitError(rule.getLoc()) << "shard(" << dim << ") names a dim that parameter "
+                                    << parameter.getSymName() << " of type " << type << " does not have";
+  int64_t rows = type.getDimSize(normalized), ranks = mesh.getAxisSize(axis), parts = blocks;
+  for (AxisRefAttr ref : layout.getDims()[normalized].getAxes())
+    parts *= getAxisSize(module, ref);
+  auto refuse = [&]() -> LogicalResult {
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc())
+                                    << "parameter " << parameter.getSymName() << " has " << rows
+                                    << " rows in dim " << normalized;
+    if (unit > 1 && rows % unit == 0)
+      diagnostic << ", " << rows / unit << " units of " << unit;
+    diagnostic << ", which " << axis << " = " << ranks;
+    if (blocks > 1)
+      diagnostic << " times " << blocks << " blocks";
+    return diagnostic << " does not divide";
+  };
+  if (rows % unit)
+    return refuse();
+  int64_t units = rows / unit;
+  if (units % (parts * ranks) == 0) {
+    layout = shardDim(module, layout, normalized, axis, blocks);
+    return success();
+  }
+  // Key and value heads that are fewer than the ranks: each is kept by a group of them.
+  bool canRepeat = unit > 1 && parts == 1 && units > 1 && ranks % units == 0;
+  if (!canRepeat && !(unit > 1 && units == 1))
+    return refuse();
+  if (units > 1) {
+    MLIRContext *context = module.getContext();
+    SmallVector<DimShardingAttr> dims(layout.getDims());
+    dims[normalized] = DimShardingAttr::get(
+        context, {AxisRefAttr::get(context, StringAttr::get(context, axis), 1, units)}, 1);
+    layout = LayoutAttr::get(context, layout.getMesh(), dims, layout.getPartial());
+  }
+  return success();
+}

@@ -1,0 +1,499 @@
+//===- PlanEvaluator.cpp - Runs a step on all ranks of a mesh --------------===//
+
+#include "PlanEvaluator.h"
+#include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/NN/NN.h"
+#include "plumb/Transforms/Utils.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+#include <functional>
+
+using namespace mlir;
+
+namespace plumb::test {
+
+//===----------------------------------------------------------------------===//
+// Arrays
+//===----------------------------------------------------------------------===//
+
+static int64_t countOf(const Shape &shape) {
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  return count;
+}
+
+static Shape indexOf(const Shape &shape, int64_t linear) {
+  Shape index(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0; linear /= shape[dim])
+    index[dim] = linear % shape[dim];
+  return index;
+}
+
+static int64_t linearOf(const Shape &shape, const Shape &index) {
+  int64_t linear = 0;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    linear = linear * shape[dim] + index[dim];
+  return linear;
+}
+
+Array::Array(Shape shape) : shape(std::move(shape)), values(countOf(this->shape)) {}
+
+double Array::at(const Shape &index) const {
+  int64_t linear = 0;
+  for (size_t dim = 0, added = index.size() - shape.size(); dim < shape.size(); ++dim)
+    linear = linear * shape[dim] + (shape[dim] == 1 ? 0 : index[added + dim]);
+  return values[linear];
+}
+
+static Shape shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape().vec(); }
+
+static Array generate(Shape shape, llvm::function_ref<double(const Shape &)> element) {
+  Array array(std::move(shape));
+  for (size_t linear = 0; linear < array.values.size(); ++linear)
+    array.values[linear] = element(indexOf(array.shape, static_cast<int64_t>(linear)));
+  return array;
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+static Array evaluateEinsum(nn::EinsumOp op, const Array &lhs, const Array &rhs) {
+  auto [operands, result] = op.getEquation().split("->");
+  auto [left, right] = operands.split(',');
+  std::string letters = (left + right).str();
+  std::map<char, int64_t> sizes;
+  for (auto [letter, size] : llvm::zip(left, lhs.shape))
+    sizes[letter] = size;
+  for (auto [letter, size] : llvm::zip(right, rhs.shape))
+    sizes[letter] = size;
+  std::string loops;
+  Shape extents;
+  for (auto [letter, size] : sizes) {
+    loops += letter;
+    extents.push_back(size);
+  }
+  auto pick = [&](StringRef names, const Shape &index) {
+    Shape picked;
+    for (char name : names)
+      picked.push_back(index[loops.find(name)]);
+    return picked;
+  };
+  Array array(shapeOf(op));
+  for (int64_t point = 0; point < countOf(extents); ++point) {
+    Shape index = indexOf(extents, point);
+    array.values[linearOf(array.shape, pick(result, index))] +=
+        lhs.at(pick(left, index)) * rhs.at(pick(right, index));
+  }
+  return array;
+}
+
+/// Reduces over dims, which the result lacks or has with size 1.
+static Array evaluateReduction(Value result, const Array &input, ArrayRef<int64_t> dims, double first,
+                               llvm::function_ref<double(double, double)> combine) {
+  Shape kept = input.shape;
+  for (int64_t dim : dims)
+    kept[dim] = 1;
+  Array array(kept);
+  array.values.assign(array.values.size(), first);
+  for (size_t linear = 0; linear < input.values.size(); ++linear) {
+    Shape index = indexOf(input.shape, static_cast<int64_t>(linear));
+    for (int64_t dim : dims)
+      index[dim] = 0;
+    double &value = array.values[linearOf(kept, index)];
+    value = combine(value, input.values[linear]);
+  }
+  array.shape = shapeOf(result);
+  return array;
+}
+
+/// Joins arrays along a dim.
+static Array join(ArrayRef<const Array *> pieces, int64_t dim, Shape shape) {
+  Array whole(std::move(shape));
+  int64_t offset = 0;
+  for (const Array *piece : pieces) {
+    for (size_t linear = 0; linear < piece->values.size(); ++linear) {
+      Shape index = indexOf(piece->shape, static_cast<int64_t>(linear));
+      index[dim] += offset;
+      whole.values[linearOf(whole.shape, index)] = piece->values[linear];
+    }
+    offset += piece->shape[dim];
+  }
+  return whole;
+}
+
+/// The indices of tables: the dims that count tables, then the row.
+static Shape rowOf(const Array &indices, const Shape &index, const Array &table) {
+  Shape place(index.begin(), index.begin() + static_cast<int64_t>(table.shape.size()) - 2);
+  auto row = static_cast<int64_t>(indices.at(index));
+  place.push_back(std::clamp<int64_t>(row, 0, table.shape[table.shape.size() - 2] - 1));
+  return place;
+}
+
+static Array evaluateEmbedding(Value result, const Array &table, const Array &indices) {
+  return generate(shapeOf(result), [&](const Shape &index) {
+    Shape place = rowOf(indices, Shape(index.begin(), index.end() - 1), table);
+    place.push_back(index.back());
+    return table.at(place);
+  });
+}
+
+static Array evaluateEmbeddingBackward(Value result, const Array &cotangent, const Array &indices) {
+  Array table(shapeOf(result));
+  for (size_t linear = 0; linear < cotangent.values.size(); ++linear) {
+    Shape index = indexOf(cotangent.shape, static_cast<int64_t>(linear));
+    Shape place = rowOf(indices, Shape(index.begin(), index.end() - 1), table);
+    place.push_back(index.back());
+    table.values[linearOf(table.shape, place)] += cotangent.values[linear];
+  }
+  return table;
+}
+
+using Operands = ArrayRef<const Array *>;
+
+/// Elementwise ops: the formula on broadcast operands.
+static std::function<double(ArrayRef<double>)> formulaOf(Operation *op) {
+  using F = std::function<double(ArrayRef<double>)>;
+  return llvm::TypeSwitch<Operation *, F>(op)
+      .Case<nn::AddOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] + x[1]; }; })
+      .Case<nn::SubOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] - x[1]; }; })
+      .Case<nn::MulOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] * x[1]; }; })
+      .Case<nn::ReluOp>([](auto) -> F { return [](ArrayRef<double> x) { return std::max(x[0], 0.0); }; })
+      .Case<nn::ReluBackwardOp>(
+          [](auto) -> F { return [](ArrayRef<double> x) { return x[1] > 0 ? x[0] : 0; }; })
+      .Case<nn::LessOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] < x[1]; }; })
+      .Case<nn::LessEqualOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] <= x[1]; }; })
+      .Case<nn::WhereOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] != 0 ? x[1] : x[2]; }; })
+      .Case<nn::ConvertOp, nn::BroadcastOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0]; }; })
+      .Case<nn::ScaleOp>([](nn::ScaleOp scale) -> F {
+        double factor = cast<FloatAttr>(scale->getAttr("factor")).getValueAsDouble();
+        return [factor](ArrayRef<double> x) { return x[0] * factor; };
+      })
+      .Case<nn::SgdOp>([](nn::SgdOp sgd) -> F {
+        double rate = cast<FloatAttr>(sgd->getAttr("rate")).getValueAsDouble();
+        return [rate](ArrayRef<double> x) { return x[0] - rate * x[1]; };
+      })
+      .Case<nn::FillOp>([](nn::FillOp fill) -> F {
+        double value = fill.getValue().convertToDouble();
+        return [value](ArrayRef<double>) { return value; };
+      })
+      .Default([](Operation *) { return F(); });
+}
+
+static std::vector<Array> evaluateOp(Operation *op, Operands in) {
+  if (auto formula = formulaOf(op))
+    return {generate(shapeOf(op->getResult(0)), [&](const Shape &index) {
+      SmallVector<double> x;
+      for (const Array *operand : in)
+        x.push_back(operand->at(index));
+      return formula(x);
+    })};
+  using R = std::vector<Array>;
+  return llvm::TypeSwitch<Operation *, R>(op)
+      .Case<nn::EinsumOp>([&](auto einsum) -> R { return {evaluateEinsum(einsum, *in[0], *in[1])}; })
+      .Case<nn::SumOp>([&](auto sum) -> R {
+        return {evaluateReduction(sum, *in[0], sum.getDims(), 0, std::plus<double>())};
+      })
+      .Case<nn::ViewOp>([&](auto view) -> R {
+        Array array = *in[0];
+        array.shape = shapeOf(view);
+        return {array};
+      })
+      .Case<nn::TransposeOp>([&](auto transpose) -> R {
+        return {generate(shapeOf(transpose), [&](const Shape &index) {
+          Shape source(index.size());
+          for (auto [dim, from] : llvm::enumerate(transpose.getPermutation()))
+            source[from] = index[dim];
+          return in[0]->at(source);
+        })};
+      })
+      .Case<nn::SplitOp>([&](auto split) -> R {
+        R pieces;
+        int64_t offset = 0, dim = split.getDim();
+        for (Value piece : split->getResults()) {
+          pieces.push_back(generate(shapeOf(piece), [&](Shape index) {
+            index[dim] += offset;
+            return in[0]->at(index);
+          }));
+          offset += shapeOf(piece)[dim];
+        }
+        return pieces;
+      })
+      .Case<nn::CatOp>([&](auto cat) -> R { return {join(in, cat.getDim(), shapeOf(cat))}; })
+      .Case<nn::IotaOp>([&](auto iota) -> R {
+        return {generate(shapeOf(iota), [&](const Shape &index) {
+          return static_cast<double>(iota.getStart() + iota.getStep() * index[0]);
+        })};
+      })
+      .Case<nn::EmbeddingOp>([&](auto look) -> R { return {evaluateEmbedding(look, *in[0], *in[1])}; })
+      .Case<nn::EmbeddingBackwardOp>(
+          [&](auto back) -> R { return {evaluateEmbeddingBackward(back, *in[0], *in[1])}; })
+      .Default([&](Operation *unknown) -> R {
+        llvm::report_fatal_error(Twine("the evaluator does not know ") + unknown->getName().getStringRef());
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks and their parts
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Coordinates of ranks on the axes of the mesh, and of a microbatch.
+struct World {
+  std::vector<std::string> names;
+  Shape sizes;
+  int64_t microbatches = 1;
+
+  explicit World(ModuleOp module) : microbatches(getMicrobatches(module)) {
+    auto mesh = findOp<MeshOp>(module);
+    for (auto [name, size] : llvm::zip(mesh.getAxes().getAsValueRange<StringAttr>(), mesh.getSizes())) {
+      names.push_back(name.str());
+      sizes.push_back(size);
+    }
+  }
+
+  int64_t ranks() const { return countOf(sizes); }
+
+  int64_t coordinate(int64_t rank, StringRef name) const {
+    auto found = llvm::find(names, name);
+    return found == names.end() ? 0 : indexOf(sizes, rank)[found - names.begin()];
+  }
+
+  /// The part of a global tensor that a rank has of one microbatch.
+  Array part(const Array &whole, LayoutAttr layout, int64_t rank, int64_t microbatch) const {
+    std::vector<std::vector<int64_t>> rows(whole.shape.size());
+    Shape shape;
+    for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
+      int64_t size = whole.shape[dim], blocks = sharding.getBlocks(), block = size / blocks;
+      for (int64_t number = 0; number < blocks; ++number) {
+        int64_t begin = number * block, count = block;
+        for (AxisRefAttr axis : sharding.getAxes()) {
+          auto [parts, index] = digit(axis, rank, microbatch);
+          count /= parts;
+          begin += index * count;
+        }
+        for (int64_t row = 0; row < count; ++row)
+          rows[dim].push_back(begin + row);
+      }
+      shape.push_back(static_cast<int64_t>(rows[dim].size()));
+    }
+    return generate(shape, [&](Shape index) {
+      for (size_t dim = 0; dim < index.size(); ++dim)
+        index[dim] = rows[dim][index[dim]];
+      return whole.at(index);
+    });
+  }
+
+  std::pair<int64_t, int64_t> digit(AxisRefAttr axis, int64_t rank, int64_t microbatch) const {
+    StringRef name = axis.getName().getValue();
+    if (name == kMicrobatchAxis)
+      return {microbatches, microbatch};
+    int64_t size = sizes[llvm::find(names, name) - names.begin()], index = coordinate(rank, name);
+    if (axis.isWhole())
+      return {size, index};
+    int64_t inner = size / (axis.getPreSize() * axis.getSize());
+    return {axis.getSize(), index / inner % axis.getSize()};
+  }
+
+  /// The ranks that differ from `rank` in the given axes alone, row-major over them.
+  std::vector<int64_t> group(int64_t rank, ArrayAttr axes) const {
+    std::vector<int64_t> members;
+    Shape own = indexOf(sizes, rank);
+    for (int64_t other = 0; other < ranks(); ++other) {
+      Shape index = indexOf(sizes, other);
+      bool isMember = true;
+      for (size_t axis = 0; axis < names.size(); ++axis)
+        isMember &= index[axis] == own[axis] ||
+                    llvm::is_contained(axes, StringAttr::get(axes.getContext(), names[axis]));
+      if (isMember)
+        members.push_back(other);
+    }
+    return members;
+  }
+};
+
+using PerRank = std::vector<Array>;
+
+class StageRunner {
+public:
+  StageRunner(ModuleOp module, const Tensors &inputs, const Tensors &parameters, const Tensors &expected)
+      : module(module), world(module), inputs(inputs), expected(expected) {
+    for (ParameterOp parameter : module.getOps<ParameterOp>())
+      for (int64_t rank = 0; rank < world.ranks(); ++rank)
+        symbols[parameter.getSymName().str()].push_back(
+            world.part(parameters.at(parameter.getSymName().str()), *parameter.getLayout(), rank, 0));
+    for (StateOp state : module.getOps<StateOp>())
+      states[state.getSymName().str()] = state;
+  }
+
+  std::string run() {
+    Block &body = *findOp<StageOp>(module).getBody().begin();
+    auto runPhases = [&](ArrayRef<Phase> phases, int64_t microbatch) {
+      for (Operation &op : body)
+        if (llvm::is_contained(phases, getPhase(&op)) && difference.empty())
+          execute(op, microbatch);
+    };
+    for (int64_t microbatch = 0; microbatch < world.microbatches; ++microbatch)
+      runPhases({Phase::Prologue}, microbatch);
+    runPhases({Phase::Begin}, 0);
+    for (int64_t microbatch = 0; microbatch < world.microbatches; ++microbatch)
+      runPhases({Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight}, microbatch);
+    runPhases({Phase::Update}, 0);
+    for (ParameterOp parameter : module.getOps<ParameterOp>())
+      compare(parameter.getSymName(), *parameter.getLayout(), 0);
+    for (auto &[name, state] : states)
+      if (expected.count(name) && !state.getLayoutAttr().isShardedOver(kMicrobatchAxis))
+        compare(name, state.getLayoutAttr(), 0);
+    return difference;
+  }
+
+private:
+  void execute(Operation &op, int64_t microbatch) {
+    if (auto load = dyn_cast<LoadOp>(op)) {
+      values[load.getResult()] = stateOf(load.getSymbol(), shapeOf(load.getResult()));
+    } else if (auto store = dyn_cast<StoreOp>(op)) {
+      symbols[store.getSymbol().str()] = values.at(store.getValue());
+      if (auto state = states.find(store.getSymbol().str());
+          state != states.end() && state->second.getLayoutAttr().isShardedOver(kMicrobatchAxis))
+        compare(store.getSymbol(), state->second.getLayoutAttr(), microbatch);
+    } else if (auto input = dyn_cast<InputOp>(op)) {
+      PerRank parts;
+      for (int64_t rank = 0; rank < world.ranks(); ++rank)
+        parts.push_back(
+            world.part(inputs.at(input.getName().str()), getLayout(input.getResult()), rank, microbatch));
+      values[input.getResult()] = parts;
+    } else if (isa<nn::TensorOpInterface>(op)) {
+      compute(op);
+    } else {
+      communicate(op);
+    }
+  }
+
+  PerRank stateOf(StringRef name, const Shape &shape) {
+    auto [entry, isNew] = symbols.try_emplace(name.str());
+    if (isNew)
+      entry->second.assign(world.ranks(), Array(shape));
+    return entry->second;
+  }
+
+  void compute(Operation &op) {
+    std::vector<PerRank> results(op.getNumResults());
+    for (int64_t rank = 0; rank < world.ranks(); ++rank) {
+      SmallVector<const Array *> operands;
+      for (Value operand : op.getOperands())
+        operands.push_back(&values.at(operand)[rank]);
+      std::vector<Array> made = evaluateOp(&op, operands);
+      for (auto [list, array] : llvm::zip(results, made))
+        list.push_back(std::move(array));
+    }
+    for (auto [result, list] : llvm::zip(op.getResults(), results))
+      values[result] = std::move(list);
+  }
+
+  /// Collectives by their definition: buffers have a leading dim of the members.
+  void communicate(Operation &op) {
+    const PerRank &in = values.at(op.getOperand(0));
+    PerRank out;
+    for (int64_t rank = 0; rank < world.ranks(); ++rank) {
+      Array array(shapeOf(op.getResult(0)));
+      if (auto slice = dyn_cast<ccl::SliceOp>(op)) {
+        int64_t position = positionOf(rank, slice.getAxes()), count = array.values.size();
+        std::copy_n(in[rank].values.begin() + position * count, count, array.values.begin());
+      } else if (auto keep = dyn_cast<ccl::KeepFirstOp>(op)) {
+        if (positionOf(rank, keep.getAxes()) == 0)
+          array = in[rank];
+      } else {
+        collect(op, rank, in, array);
+      }
+      out.push_back(std::move(array));
+    }
+    values[op.getResult(0)] = std::move(out);
+  }
+
+  int64_t positionOf(int64_t rank, ArrayAttr axes) {
+    std::vector<int64_t> members = world.group(rank, axes);
+    return llvm::find(members, rank) - members.begin();
+  }
+
+  void collect(Operation &op, int64_t rank, const PerRank &in, Array &array) {
+    auto symbol = op.getAttrOfType<FlatSymbolRefAttr>("communicator");
+    ArrayAttr axes = cast<ccl::CommunicatorOp>(SymbolTable::lookupSymbolIn(module, symbol)).getAxes();
+    std::vector<int64_t> members = world.group(rank, axes);
+    int64_t own = llvm::find(members, rank) - members.begin(), count = array.values.size();
+    for (auto [number, member] : llvm::enumerate(members)) {
+      const std::vector<double> &source = in[member].values;
+      if (isa<ccl::AllReduceOp>(op)) {
+        for (int64_t i = 0; i < count; ++i)
+          array.values[i] += source[i];
+      } else if (isa<ccl::ReduceScatterOp>(op)) {
+        for (int64_t i = 0; i < count; ++i)
+          array.values[i] += source[own * count + i];
+      } else if (isa<ccl::AllGatherOp>(op)) {
+        std::copy(source.begin(), source.end(), array.values.begin() + number * source.size());
+      } else {
+        int64_t block = count / static_cast<int64_t>(members.size());
+        std::copy_n(source.begin() + own * block, block, array.values.begin() + number * block);
+      }
+    }
+  }
+
+  void compare(StringRef name, LayoutAttr layout, int64_t microbatch) {
+    for (int64_t rank = 0; rank < world.ranks() && difference.empty(); ++rank) {
+      Array wanted = world.part(expected.at(name.str()), layout, rank, microbatch);
+      const Array &got = symbols.at(name.str())[rank];
+      if (got.shape != wanted.shape)
+        difference = (name + " has another shape on rank " + Twine(rank)).str();
+      for (size_t i = 0; i < wanted.values.size() && difference.empty(); ++i)
+        if (!(std::abs(got.values[i] - wanted.values[i]) <= 1e-9 * std::max(1.0, std::abs(wanted.values[i]))))
+          difference = (name + "[" + Twine(i) + "] is " + Twine(std::to_string(got.values[i])) +
+                        " instead of " + Twine(std::to_string(wanted.values[i])) + " on rank " + Twine(rank))
+                           .str();
+    }
+  }
+
+  ModuleOp module;
+  World world;
+  const Tensors &inputs, &expected;
+  std::map<std::string, PerRank> symbols;
+  std::map<std::string, StateOp> states;
+  llvm::DenseMap<Value, PerRank> values;
+  std::string difference;
+};
+} // namespace
+
+Tensors runProgram(ModuleOp module, const Tensors &inputs, const Tensors &parameters) {
+  Tensors symbols = parameters;
+  llvm::DenseMap<Value, Array> values;
+  for (Operation &op : *findOp<ProgramOp>(module).getBody().begin()) {
+    if (auto load = dyn_cast<LoadOp>(op)) {
+      values[load.getResult()] = symbols.at(load.getSymbol().str());
+    } else if (auto store = dyn_cast<StoreOp>(op)) {
+      symbols[store.getSymbol().str()] = values.at(store.getValue());
+    } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      const Array &term = values.at(accumulate.getValue());
+      Array &sum = symbols.try_emplace(accumulate.getSymbol().str(), Array(term.shape)).first->second;
+      for (size_t i = 0; i < term.values.size(); ++i)
+        sum.values[i] += term.values[i];
+    } else if (auto input = dyn_cast<InputOp>(op)) {
+      values[input.getResult()] = inputs.at(input.getName().str());
+    } else if (isa<BoundaryOp>(op)) {
+      values[op.getResult(0)] = values.at(op.getOperand(0));
+    } else {
+      SmallVector<const Array *> operands;
+      for (Value operand : op.getOperands())
+        operands.push_back(&values.at(operand));
+      std::vector<Array> results = evaluateOp(&op, operands);
+      for (auto [result, array] : llvm::zip(op.getResults(), results))
+        values[result] = array;
+    }
+  }
+  return symbols;
+}
+
+std::string compareStage(ModuleOp module, const Tensors &inputs, const Tensors &parameters,
+                         const Tensors &expected) {
+  return StageRunner(module, inputs, parameters, expected).run();
+}
+
+} // namespace plumb::test
