@@ -112,7 +112,7 @@ private:
       LayoutAttr updated =
           parameter.getUpdated() && !isCopy ? *parameter.getUpdated() : parameter.getLayoutAttr();
       SmallVector<LoadOp> loads = isCopy ? SmallVector<LoadOp>() : loadsOf(store.getValue());
-      if (!loads.empty() && getLayout(loads.front()).getDims() != updated.getDims())
+      if (!loads.empty() && getLayout(Value(loads.front())).getDims() != updated.getDims())
         accumulateApart(state, loads);
       state.setLayoutAttr(updated);
       return require(store->getOpOperand(0), updated);
@@ -149,7 +149,7 @@ private:
       builder.setInsertionPoint(state);
       symbols[name] =
           StateOp::create(builder, state.getLoc(), name, "accumulator", state.getType(), state.getOfAttr(),
-                          IntegerAttr(), StringAttr(), getLayout(loads.front()).withPartial({}));
+                          IntegerAttr(), StringAttr(), getLayout(Value(LoadOp(loads.front()))).withPartial({}));
       for (AccumulateOp accumulate : accumulations[state.getSymName()])
         accumulate.setSymbolAttr(symbol);
     }
