@@ -41,7 +41,7 @@ struct Open {
 };
 
 /// Moves spent on a plan of fewer steps once the least cost is known.
-constexpr int64_t movesForFewerSteps = 20'000;
+constexpr int64_t movesForFewerSteps = 4'000;
 
 struct StateHash {
   size_t operator()(const State &state) const {
@@ -113,6 +113,7 @@ private:
   /// False when the budget is spent.
   bool expand(const Open &from) {
     auto enter = [&](llvm::StringRef hub, StepKind kind, Ticks cost) {
+      --budget;
       Label label = from.label;
       label.cost += cost;
       label.kinds += complexity(kind);

@@ -9,8 +9,9 @@ using namespace plumb::redistribution;
 
 namespace {
 constexpr double ticksPerSecond = 1e12;
-/// Ranks that the bound looks at; it stays a bound however few they are.
-constexpr int64_t maxSampledRanks = 64;
+/// Up to so many ranks the bound looks at all of them, beyond at a few; it stays a bound however few they
+/// are.
+constexpr int64_t maxExactRanks = 64, maxSampledRanks = 16;
 /// Ranks that the cost of an exchange looks at.
 constexpr int64_t maxExchangeRanks = 4096;
 
@@ -47,7 +48,7 @@ SearchSpace::SearchSpace(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_
   for (std::vector<DimSharding> &options : cuts)
     if (options.empty())
       options.emplace_back();
-  for (int64_t rank : sample(ranks, maxSampledRanks)) {
+  for (int64_t rank : sample(ranks, ranks <= maxExactRanks ? ranks : maxSampledRanks)) {
     digits.push_back(digitsOf(rank));
     targetSets.push_back(setOf(to, digits.back()));
     targetVolumes.push_back(volume(targetSets.back()));
@@ -258,8 +259,7 @@ int64_t SearchSpace::mostLacking(const State &state) const {
 }
 
 int64_t SearchSpace::mostReceived(const State &before, const State &after) const {
-  if (ranks <= maxSampledRanks && after.tokens == to.tokens && after.length == to.length &&
-      after.cut == to.cut)
+  if (ranks <= maxExactRanks && after.tokens == to.tokens && after.length == to.length && after.cut == to.cut)
     return mostLacking(before);
   int64_t most = 0;
   for (int64_t rank : sample(ranks, maxExchangeRanks)) {

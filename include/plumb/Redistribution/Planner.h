@@ -24,7 +24,7 @@ struct PlanOptions {
   /// No step may need more bytes on a rank.
   std::optional<int64_t> memoryLimit;
   /// Moves the search may look at before it settles for the best plan known and the gap it has proven.
-  int64_t maxMoves = 200'000;
+  int64_t maxMoves = 100'000;
 
   bool operator==(const PlanOptions &) const = default;
 };
