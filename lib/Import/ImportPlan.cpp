@@ -2,6 +2,7 @@
 
 #include "plumb/Dialect/Plumb/PlanOptions.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Redistribution/Topology.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
@@ -62,8 +63,10 @@ private:
     std::string name = "mesh";
     while (SymbolTable::lookupSymbolIn(module_, name))
       name += "_";
-    MeshOp::create(builder_, at(plan_.meshRange), text(name), builder_.getArrayAttr(axes),
-                   builder_.getDenseI64ArrayAttr(sizes));
+    auto mesh = MeshOp::create(builder_, at(plan_.meshRange), text(name), builder_.getArrayAttr(axes),
+                               builder_.getDenseI64ArrayAttr(sizes));
+    if (plan_.topology)
+      mesh->setAttr(redistribution::topologyAttribute, text(plan_.topology->value));
   }
 
   void buildPipeline() {

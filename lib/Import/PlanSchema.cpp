@@ -158,6 +158,20 @@ static Schema storage() {
        {"prefetch", integer("Layers that are gathered ahead of their use; 1 if not given.", 0)}});
 }
 
+static Schema topology() {
+  auto link = [](std::string description) {
+    return object(std::move(description),
+                  {{"bandwidth", number("Bytes per second that one rank sends, and receives.", 0)},
+                   {"latency", number("Seconds that a collective takes besides moving bytes.", 0)},
+                   {"message_latency", number("Seconds for each message of a rank within it.", 0)}});
+  };
+  return object("What moving bytes costs, which decides how tensors are redistributed.",
+                {{"node_size", integer("Consecutive ranks that share a node; 0: all do.", 0)},
+                 {"node", link("Links within a node.")},
+                 {"network", link("Links between nodes.")},
+                 {"axes", map("Links along single mesh axes, whatever the nodes are.", link("The links."))}});
+}
+
 static Schema plan() {
   Schema inputs =
       map("Inputs that are not simply batches along dimension 0, by name.",
@@ -192,7 +206,7 @@ static Schema plan() {
                     kInitialPattern, "\"zeros\", \"ones\", \"normal\" or such as \"normal(0.02)\""))},
        {"precision", unsupported(any("Element types of the computation."))},
        {"memory_limit", unsupported(any("Bytes that a rank may use."))},
-       {"topology", unsupported(any("Bandwidth and latency of each mesh axis."))},
+       {"topology", topology()},
        {"costs", unsupported(any("Costs of stages."))},
        {"batch_norm", unsupported(any("How batch statistics are shared."))},
        {"bounds", unsupported(any("Upper bounds of sizes that depend on data."))},

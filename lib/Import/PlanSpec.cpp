@@ -2,6 +2,7 @@
 
 #include "PlanSchema.h"
 
+#include "plumb/Redistribution/Topology.h"
 #include "plumb/Support/Suggest.h"
 
 #include <algorithm>
@@ -332,6 +333,10 @@ PlanSpec toPlanSpec(const json::Document &document) {
     if (const json::Value *state = optimizer->find("state"))
       plan.optimizer->state = toPlacements(*state);
   }
+  if (const json::Value *topology = root.find("topology")) {
+    Range range = topology->range;
+    plan.topology = {std::string(plan.source->text().substr(range.begin, range.end - range.begin)), range};
+  }
   return plan;
 }
 
@@ -360,11 +365,21 @@ public:
     for (const InputEntry &entry : plan_.inputs)
       for (const AxisPlacement &placement : entry.placements)
         checkInputPlacement(placement);
+    if (plan_.topology)
+      checkTopology(*plan_.topology);
   }
 
 private:
   Diagnostic &error(Range range, std::string message) {
     return diagnostics_.error(plan_.place(range), std::move(message));
+  }
+
+  void checkTopology(const Located<std::string> &topology) {
+    redistribution::Mesh mesh;
+    for (const MeshAxis &axis : plan_.mesh)
+      mesh.axes.push_back({axis.name.value, axis.size.value});
+    if (auto parsed = redistribution::parseTopology(mesh, topology.value); !parsed)
+      error(topology.range, llvm::toString(parsed.takeError()));
   }
 
   void checkMesh() {

@@ -57,7 +57,7 @@ private:
     return emit({next, kind, atoms, cost});
   }
 
-  int64_t currentSize(unsigned d) const { return space.dimSize(pack(), d, lists[d].size()); }
+  int64_t currentSize(unsigned d) const { return space.dimSize(d, cut[d], lists[d]); }
 
   bool isPrefixOf(const State &layout, unsigned d) const {
     llvm::ArrayRef<uint8_t> wanted = space.tokensOf(layout, d);
@@ -76,12 +76,13 @@ private:
     for (unsigned c = 0; c < (first ? space.cuts[d].size() : 1) && more; ++c) {
       if (first)
         cut[d] = c;
-      State next = pack();
       bool composite = token >= space.atoms.size();
-      if (composite && space.cutsEvenlyAt(next, d, lists[d].size()))
-        continue;
-      if (space.dimSize(next, d, lists[d].size()) < oldSize || isPrefixOf(space.to, d) ||
-          isPrefixOf(space.from, d))
+      if (composite || !space.options.uneven) {
+        bool even = space.cutsEvenlyAt(pack(), d, lists[d].size());
+        if (even ? composite : !space.options.uneven)
+          continue;
+      }
+      if (currentSize(d) < oldSize || isPrefixOf(space.to, d) || isPrefixOf(space.from, d))
         more = then();
     }
     lists[d].pop_back();
@@ -235,11 +236,9 @@ private:
         return true;
       return place(moved, 0, ~from, [&] {
         // The piece for one peer: cut as before where axes leave, as after where they arrive.
-        State next = pack();
         int64_t piece = 1;
         for (unsigned d = 0; d < space.numDims; ++d)
-          piece *= from >> d & 1 ? space.dimSize(state, d, state.length[d])
-                                 : space.dimSize(next, d, next.length[d]);
+          piece *= from >> d & 1 ? space.dimSize(state, d, state.length[d]) : currentSize(d);
         int64_t group = space.sizeOfAtoms(moved);
         return emitMove(StepKind::AllToAll, moved, piece, group - 1, 1, group - 1);
       });

@@ -174,10 +174,13 @@ int64_t SearchSpace::sizeOfAtoms(AtomMask mask) const {
 }
 
 int64_t SearchSpace::dimSize(const State &state, unsigned dim, unsigned count) const {
-  if (count == 0)
+  return dimSize(dim, state.cut[dim], tokensOf(state, dim).take_front(count));
+}
+
+int64_t SearchSpace::dimSize(unsigned dim, uint8_t cut, llvm::ArrayRef<uint8_t> cutting) const {
+  if (cutting.empty())
     return shape[dim];
-  llvm::ArrayRef<uint8_t> cutting = tokensOf(state, dim).take_front(count);
-  const DimSharding &sharding = cuts[dim][state.cut[dim]];
+  const DimSharding &sharding = cuts[dim][cut];
   auto shrink = [&](int64_t size) {
     for (uint8_t token : cutting)
       size = std::min(size, ceilDiv(ceilDiv(size, sharding.unit), tokens[token].ref.size) * sharding.unit);

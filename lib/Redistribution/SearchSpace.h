@@ -86,6 +86,7 @@ private:
   int64_t sizeOfAtoms(AtomMask atoms) const;
   /// The largest local size of a dimension after its first `count` tokens.
   int64_t dimSize(const State &state, unsigned dim, unsigned count) const;
+  int64_t dimSize(unsigned dim, uint8_t cut, llvm::ArrayRef<uint8_t> tokens) const;
   int64_t localSize(const State &state) const;
   bool cutsEvenlyAt(const State &state, unsigned dim, unsigned count) const;
   /// The digit of every token at a rank.

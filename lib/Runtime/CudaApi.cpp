@@ -107,6 +107,22 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, cudaMemcpy
   return enqueue(stream, std::move(work));
 }
 
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                              size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  if (!width || !height)
+    return cudaSuccess;
+  if (!dst || !src || dpitch < width || spitch < width)
+    return cudaErrorInvalidValue;
+  Work work{Work::Copy};
+  work.to = dst;
+  work.from = src;
+  work.bytes = width;
+  work.rows = height;
+  work.toPitch = dpitch;
+  work.fromPitch = spitch;
+  return enqueue(stream, std::move(work));
+}
+
 cudaError_t cudaMemset(void *devPtr, int value, size_t count) {
   cudaError_t error = cudaMemsetAsync(devPtr, value, count, nullptr);
   return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;

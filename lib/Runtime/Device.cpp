@@ -132,7 +132,9 @@ void Device::run(CUstream_st &stream) {
     head.kernel.body(head.kernel.args.get());
     break;
   case Work::Copy:
-    std::memmove(head.to, head.from, head.bytes);
+    for (std::size_t row = 0; row < head.rows; ++row)
+      std::memmove(static_cast<char *>(head.to) + row * head.toPitch,
+                   static_cast<const char *>(head.from) + row * head.fromPitch, head.bytes);
     break;
   case Work::Fill:
     std::memset(head.to, head.value, head.bytes);

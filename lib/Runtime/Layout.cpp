@@ -75,20 +75,30 @@ std::vector<int> membersOf(const Program &program, const Communicator &communica
   std::vector<int> pipeline(communicator.pipeline.begin(), communicator.pipeline.end());
   if (!pipeline.empty() && std::ranges::find(pipeline, pipelineOf(program, coordinates)) == pipeline.end())
     return {};
-  std::vector<std::size_t> axes;
-  for (std::size_t i = 0; i < program.mesh.size(); ++i) {
-    bool listed = !pipeline.empty() && static_cast<int>(i) == program.pipelineAxis;
-    if ((communicator.axes >> i & 1) && !listed)
-      axes.push_back(i);
+  struct Digit {
+    std::size_t axis;
+    std::int64_t size, stride;
+  };
+  std::vector<Digit> digits;
+  for (const AxisFactor &factor : communicator.axes) {
+    if (!pipeline.empty() && factor.axis == program.pipelineAxis)
+      continue; // the list governs it
+    auto axis = static_cast<std::size_t>(factor.axis);
+    std::int64_t whole = program.mesh[axis].size, size = factor.size ? factor.size : whole;
+    Digit digit{axis, size, whole / (factor.pre * size)};
+    coordinates[axis] -= coordinates[axis] / digit.stride % size * digit.stride;
+    digits.push_back(digit);
   }
   std::vector<int> members;
   auto walk = [&](auto &self, std::size_t depth) -> void {
-    if (depth == axes.size())
+    if (depth == digits.size())
       return members.push_back(rankAt(program, coordinates));
-    for (std::int64_t i = 0; i < program.mesh[axes[depth]].size; ++i) {
-      coordinates[axes[depth]] = i;
+    const Digit &digit = digits[depth];
+    for (std::int64_t i = 0; i < digit.size; ++i) {
       self(self, depth + 1);
+      coordinates[digit.axis] += digit.stride;
     }
+    coordinates[digit.axis] -= digit.size * digit.stride;
   };
   if (pipeline.empty() || program.pipelineAxis < 0) {
     walk(walk, 0);

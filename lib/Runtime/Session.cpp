@@ -46,9 +46,17 @@ static void checkProgram(const Program &program) {
                     std::ranges::all_of(
                         program.mesh, [](const Axis &axis) { return axis.size >= 1; }) &&
                     program.arenaBytes.size() == static_cast<std::size_t>(pipelineSize(program));
-  for (const Communicator &communicator : program.communicators)
+  auto isFactor = [&](const AxisFactor &factor) {
+    return factor.axis >= 0 && factor.axis < static_cast<int>(program.mesh.size()) && factor.pre >= 1 &&
+           factor.size >= 0 &&
+           (factor.size == 0 ||
+            program.mesh[static_cast<std::size_t>(factor.axis)].size % (factor.pre * factor.size) == 0);
+  };
+  for (const Communicator &communicator : program.communicators) {
+    consistent &= std::ranges::all_of(communicator.axes, isFactor);
     for (int coordinate : communicator.pipeline)
       consistent &= coordinate >= 0 && coordinate < pipelineSize(program);
+  }
   if (!consistent)
     throw Failure(std::string("the tables of program '") + program.name + "' are inconsistent");
   if (program.loss) {

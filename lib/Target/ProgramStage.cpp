@@ -10,6 +10,7 @@
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Buffers.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -33,6 +34,11 @@ private:
   void writeOp(Operation *op);
   void writeLaunch(LaunchOp launch);
   void writeCollective(Operation *op);
+  void writeAllToAll(ccl::AllToAllOp op, StringRef from, StringRef to, StringRef rest);
+  void writeExchange(ccl::ExchangeOp op, StringRef from, StringRef to, StringRef rest);
+  void writePieces(ccl::CopyOp op);
+  void writeBlocks(Operation *op, ArrayAttr axes, Value rows, bool extracts);
+  std::string writeTable(ArrayAttr members, size_t width, StringRef type);
   void writeTransfer(Operation *op);
   void writeHandover(ccl::RecvOp recv);
   void writeKeepFirst(ccl::KeepFirstOp op);
@@ -140,24 +146,114 @@ void StageWriter::writeLaunch(LaunchOp launch) {
   line("PLUMB_LAUNCH({0}({1}));", launch.getKernel(), llvm::join(arguments, ", "));
 }
 
+static StringRef getReductionName(StringRef reduction) {
+  return llvm::StringSwitch<StringRef>(reduction)
+      .Case("avg", "ncclAvg")
+      .Case("min", "ncclMin")
+      .Case("max", "ncclMax")
+      .Case("product", "ncclProd")
+      .Default("ncclSum");
+}
+
 void StageWriter::writeCollective(Operation *op) {
   Value input = op->getOperand(0), output = op->getResult(0);
   std::string from = pointer(input), to = pointer(output);
   StringRef type = getElementNames(input).nccl;
   StringRef symbol = op->getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
   std::string rest = formatv("rank.comm({0}), stream", plan.communicators.lookup(symbol));
-  if (isa<ccl::AllReduceOp>(op))
-    line("PLUMB_NCCL(ncclAllReduce({0}, {1}, {2}, {3}, ncclSum, {4}));", from, to, countElements(input), type,
-         rest);
-  else if (isa<ccl::ReduceScatterOp>(op))
-    line("PLUMB_NCCL(ncclReduceScatter({0}, {1}, {2}, {3}, ncclSum, {4}));", from, to, countElements(output),
-         type, rest);
+  if (auto reduce = dyn_cast<ccl::AllReduceOp>(op))
+    line("PLUMB_NCCL(ncclAllReduce({0}, {1}, {2}, {3}, {4}, {5}));", from, to, countElements(input), type,
+         getReductionName(reduce.getReduction()), rest);
+  else if (auto reduce = dyn_cast<ccl::ReduceScatterOp>(op))
+    line("PLUMB_NCCL(ncclReduceScatter({0}, {1}, {2}, {3}, {4}, {5}));", from, to, countElements(output),
+         type, getReductionName(reduce.getReduction()), rest);
   else if (isa<ccl::AllGatherOp>(op))
     line("PLUMB_NCCL(ncclAllGather({0}, {1}, {2}, {3}, {4}));", from, to, countElements(input), type, rest);
+  else if (auto exchange = dyn_cast<ccl::ExchangeOp>(op))
+    writeExchange(exchange, from, to, rest);
   else
-    line("PLUMB_NCCL(ncclAlltoAll({0}, {1}, {2}, {3}, {4}));", from, to,
-         countElements(input) / std::max<int64_t>(cast<RankedTensorType>(input.getType()).getDimSize(0), 1),
-         type, rest);
+    writeAllToAll(cast<ccl::AllToAllOp>(op), from, to, rest);
+}
+
+/// A group, since NCCL has a call for it only from 2.28 on.
+void StageWriter::writeAllToAll(ccl::AllToAllOp op, StringRef from, StringRef to, StringRef rest) {
+  int64_t members = op.getType().getDimSize(0);
+  if (op.getType().getNumElements() == 0)
+    return;
+  int64_t count = op.getType().getNumElements() / members;
+  StringRef type = getElementNames(op.getResult()).nccl;
+  line("PLUMB_NCCL(ncclGroupStart());");
+  line("for (int peer = 0; peer < {0}; ++peer) {{", members);
+  line("  PLUMB_NCCL(ncclSend({0} + peer * {1}, {1}, {2}, peer, {3}));", from, count, type, rest);
+  line("  PLUMB_NCCL(ncclRecv({0} + peer * {1}, {1}, {2}, peer, {3}));", to, count, type, rest);
+  line("}");
+  line("PLUMB_NCCL(ncclGroupEnd());");
+}
+
+void StageWriter::writeExchange(ccl::ExchangeOp op, StringRef from, StringRef to, StringRef rest) {
+  auto communicator = plan.symbols.lookup<ccl::CommunicatorOp>(op.getCommunicator());
+  std::string member = names.getCoordinate(communicator.getAxes());
+  StringRef type = getElementNames(op.getResult()).nccl;
+  line("PLUMB_NCCL(ncclGroupStart());");
+  line("for (const plumb::Message &message : {0}[{1}])", writeTable(op.getSends(), 3, "Message"), member);
+  line("  PLUMB_NCCL(ncclSend({0} + message.offset, message.count, {1}, message.peer, {2}));", from, type,
+       rest);
+  line("for (const plumb::Message &message : {0}[{1}])", writeTable(op.getReceives(), 3, "Message"), member);
+  line("  PLUMB_NCCL(ncclRecv({0} + message.offset, message.count, {1}, message.peer, {2}));", to, type,
+       rest);
+  line("PLUMB_NCCL(ncclGroupEnd());");
+}
+
+void StageWriter::writePieces(ccl::CopyOp op) {
+  std::string to = pointer(op.getResult()), member = names.getCoordinate(op.getAxes());
+  for (auto [input, pieces] : llvm::zip(op.getInputs(), op.getPieces())) {
+    std::string from = pointer(input);
+    line("for (const plumb::Piece2D &piece : {0}[{1}])", writeTable(cast<ArrayAttr>(pieces), 6, "Piece2D"),
+         member);
+    line("  PLUMB_CUDA(plumb::copyPiece(piece, {0}, {1}, stream));", from, to);
+  }
+}
+
+/// Copies the blocks of a rank between the `rows` of a tensor and a tensor of its own.
+void StageWriter::writeBlocks(Operation *op, ArrayAttr axes, Value rows, bool extracts) {
+  auto shape = cast<RankedTensorType>(rows.getType()).getShape();
+  int64_t run = llvm::product_of(shape.drop_front(2)), pitch = shape[1] * run;
+  std::string from = pointer(op->getOperand(0)), to = pointer(op->getResult(0));
+  std::string own = formatv("{0} * {1}", names.getCoordinate(axes), run);
+  if (!extracts)
+    line("PLUMB_CUDA(cudaMemsetAsync({0}, 0, {1}, stream));", to, getByteSize(rows.getType()));
+  if (extracts)
+    line("PLUMB_CUDA(plumb::copyPiece(plumb::Piece2D{{{0}, 0, {1}, {2}, {3}, {1}}, {4}, {5}, stream));", own,
+         run, shape[0], pitch, from, to);
+  else
+    line("PLUMB_CUDA(plumb::copyPiece(plumb::Piece2D{{0, {0}, {1}, {2}, {1}, {3}}, {4}, {5}, stream));", own,
+         run, shape[0], pitch, from, to);
+}
+
+/// The name of a table of an entry per member, in front of the functions; equal ones are written once.
+std::string StageWriter::writeTable(ArrayAttr members, size_t width, StringRef type) {
+  std::string entries, spans;
+  size_t begin = 0;
+  for (auto numbers : members.getAsRange<DenseI64ArrayAttr>()) {
+    ArrayRef<int64_t> rest = numbers;
+    spans += rest.empty() ? "{}, " : formatv("{{ENTRIES + {0}, {1}}, ", begin, rest.size() / width).str();
+    for (begin += rest.size() / width; !rest.empty(); rest = rest.drop_front(width))
+      entries += formatv("{{{0}}, ", joinNumbers(rest.take_front(width)));
+  }
+  auto [known, isNew] = plan.tables.try_emplace((type + entries + spans).str());
+  std::string &name = known->second;
+  if (!isNew)
+    return name;
+  name = formatv("k{0}s{1}", type.take_until([](char c) { return llvm::isDigit(c); }), plan.tables.size());
+  std::string all = name + "_all";
+  if (!entries.empty())
+    writer.write(
+        formatv("static const plumb::{0} {1}[] = {{{2}};", type, all, StringRef(entries).drop_back(2)));
+  for (size_t at; (at = spans.find("ENTRIES")) != std::string::npos;)
+    spans.replace(at, 7, all);
+  writer.write(formatv("static const std::span<const plumb::{0}> {1}[] = {{{2}};", type, name,
+                       StringRef(spans).drop_back(2)));
+  return name;
 }
 
 void StageWriter::writeTransfer(Operation *op) {
@@ -203,6 +299,12 @@ void StageWriter::writeOp(Operation *op) {
     return writeLaunch(launch);
   if (auto keep = dyn_cast<ccl::KeepFirstOp>(op))
     return writeKeepFirst(keep);
+  if (auto copy = dyn_cast<ccl::CopyOp>(op))
+    return writePieces(copy);
+  if (auto extract = dyn_cast<ccl::ExtractOp>(op))
+    return writeBlocks(op, extract.getAxes(), extract.getInput(), true);
+  if (auto insert = dyn_cast<ccl::InsertOp>(op))
+    return writeBlocks(op, insert.getAxes(), insert.getResult(), false);
   if (auto store = dyn_cast<StoreOp>(op))
     return writeCopy(names.getAddress(store), pointer(store.getValue()), store.getValue().getType());
   if (auto recv = dyn_cast<ccl::RecvOp>(op); recv && plan.pipeline.isHandover(index, getPart(op)))

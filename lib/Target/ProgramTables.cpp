@@ -79,17 +79,24 @@ static void writeCommunicators(ProgramWriter &writer, ProgramPlan &plan) {
     std::string name = identifiers.make(("comm_" + symbol).str());
     plan.communicators[symbol] = name;
     names += (names.empty() ? "" : ", ") + name;
-    uint32_t axes = 0;
-    for (StringRef axis : communicator.getAxes().getAsValueRange<StringAttr>())
-      if (auto number = plan.mesh.findAxis(axis))
-        axes |= uint32_t(1) << *number;
-    std::string members = "{}";
+    std::string axes = "{}", members = "{}";
+    SmallVector<std::string> factors;
+    for (const ccl::Axis &axis : ccl::parseAxes(communicator.getAxes())) {
+      auto number = plan.mesh.findAxis(axis.name).value_or(0);
+      factors.push_back(axis.isWhole() ? formatv("{{{0}}", number).str()
+                                       : formatv("{{{0}, {1}, {2}}", number, axis.preSize, axis.size).str());
+    }
+    if (!factors.empty()) {
+      axes = name + "_axes";
+      writer.write(
+          formatv("static const plumb::AxisFactor {0}[] = {{{1}};", axes, llvm::join(factors, ", ")));
+    }
     if (!communicator.getPipeline().empty()) {
       members = name + "_members";
       writer.write(
           formatv("static const int {0}[] = {{{1}};", members, joinNumbers(communicator.getPipeline())));
     }
-    entries.push_back(formatv("{{{0}, {1}u, {2}}", quote(symbol), axes, members));
+    entries.push_back(formatv("{{{0}, {1}, {2}}", quote(symbol), axes, members));
   }
   if (entries.empty())
     return;

@@ -83,6 +83,8 @@ struct ProgramPlan {
   llvm::SmallVector<std::string> streams;
   llvm::StringMap<std::string> communicators, symbolNames;
   std::map<int64_t, std::string> inputNames;
+  /// Names of the tables of pieces and messages, by their text.
+  llvm::StringMap<std::string> tables;
 
   /// The parts of a stage that do anything.
   bool hasPart(int64_t stage, const Part &part) const;

@@ -138,10 +138,17 @@ std::string StageNames::getScratch(LaunchOp launch) const {
 std::string StageNames::getCoordinate(ArrayAttr axes) const {
   std::string text;
   MeshOp mesh = plan.mesh;
-  for (StringRef axis : axes.getAsValueRange<StringAttr>()) {
-    std::string number = formatv("rank.coordinate({0})", mesh.findAxis(axis).value_or(0));
-    text = text.empty() ? number : formatv("({0} * {1} + {2})", text, mesh.getAxisSize(axis), number).str();
+  for (const ccl::Axis &axis : ccl::parseAxes(axes)) {
+    std::string number = formatv("rank.coordinate({0})", mesh.findAxis(axis.name).value_or(0));
+    int64_t whole = mesh.getAxisSize(axis.name), size = axis.isWhole() ? whole : axis.size;
+    if (int64_t stride = whole / (axis.preSize * size); stride > 1)
+      number += formatv(" / {0}", stride);
+    if (axis.preSize > 1)
+      number += formatv(" % {0}", size);
+    text = text.empty() ? number : formatv("({0} * {1} + {2})", text, size, number).str();
   }
+  if (!text.empty() && text[0] != '(' && text.back() != ')')
+    text = "(" + text + ")";
   return text.empty() ? "0" : text;
 }
 

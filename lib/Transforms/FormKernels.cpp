@@ -18,7 +18,7 @@ using namespace plumb;
 
 static void removeDeadCode(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isa<nn::TensorOpInterface, LoadOp, InputOp, ccl::SliceOp>(op) && op.use_empty())
+    if (isa<nn::TensorOpInterface, LoadOp, InputOp, ccl::SliceOp, ccl::ExtractOp>(op) && op.use_empty())
       op.erase();
 }
 

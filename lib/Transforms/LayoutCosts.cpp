@@ -8,7 +8,6 @@ using namespace plumb;
 // A rank of the machine that the default topology of the redistribution core describes.
 static constexpr double kOperationsPerSecond = 4e14;
 static constexpr double kBytesPerSecond = 3e12;
-static constexpr double kLinkBytesPerSecond = 300e9;
 /// Of a call of any kind: at sizes where it decides, how many calls there are is what matters.
 static constexpr double kSecondsPerCall = 6.6e-6;
 /// Seconds of what cannot be done at all.
@@ -16,36 +15,7 @@ static constexpr double kImpossible = 1e6;
 
 static int64_t elementBytes(RankedTensorType type) { return std::max(1u, type.getElementTypeBitWidth() / 8); }
 
-LayoutCosts::LayoutCosts(ModuleOp module) : module(module) {
-  auto meshOp = findOp<MeshOp>(module);
-  for (auto [name, size] : llvm::zip(meshOp.getAxes().getAsValueRange<StringAttr>(), meshOp.getSizes()))
-    mesh.axes.push_back({name.str(), size});
-  if (auto pipeline = findOp<PipelineOp>(module))
-    pipelineAxis = pipeline.getAxis();
-}
-
-/// The layout in the core's terms. `microbatch` is walked in time and the pipeline axis sums over copies:
-/// neither is the planner's.
-redistribution::Layout LayoutCosts::coreLayout(LayoutAttr layout) {
-  redistribution::Layout result;
-  auto convert = [&](AxisRefAttr axis) {
-    unsigned index = *mesh.find(axis.getName().getValue());
-    return axis.isWhole() ? redistribution::wholeAxis(mesh, index)
-                          : redistribution::AxisRef{index, axis.getPreSize(), axis.getSize()};
-  };
-  for (DimShardingAttr dim : layout.getDims()) {
-    redistribution::DimSharding sharding;
-    sharding.blocks = dim.getBlocks();
-    for (AxisRefAttr axis : dim.getAxes())
-      if (axis.getName() != kMicrobatchAxis)
-        sharding.axes.push_back(convert(axis));
-    result.dims.push_back(sharding);
-  }
-  for (PartialAttr partial : layout.getPartial())
-    if (partial.getAxis().getName() != kMicrobatchAxis && partial.getAxis().getName() != pipelineAxis)
-      result.partial.push_back({convert(partial.getAxis()), redistribution::Reduction::Sum});
-  return result;
-}
+LayoutCosts::LayoutCosts(ModuleOp module) : module(module), plans(module) {}
 
 /// How a layout stands to `microbatch`: the dim that it shards, -1 where it is partial, -2 where neither.
 static int64_t microbatchRole(LayoutAttr layout) {
@@ -87,21 +57,8 @@ LayoutCosts::Conversion LayoutCosts::find(RankedTensorType type, LayoutAttr from
   return known[{type, from, to}] = conversion;
 }
 
-llvm::Expected<redistribution::Plan> LayoutCosts::plan(RankedTensorType type, LayoutAttr from,
-                                                       LayoutAttr to) {
-  SmallVector<int64_t> shape(type.getShape());
-  if (int64_t dim = microbatchRole(from); dim >= 0)
-    shape[dim] /= getMicrobatches(module);
-  redistribution::PlanOptions options;
-  options.topology = redistribution::Topology();
-  options.exchange = false;
-  options.excluded = {redistribution::StepKind::Permute};
-  return redistribution::planRedistribution(mesh, shape, elementBytes(type), coreLayout(from), coreLayout(to),
-                                            options);
-}
-
 bool LayoutCosts::isLocal(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
-  llvm::Expected<redistribution::Plan> found = plan(type, from, to);
+  llvm::Expected<redistribution::Plan> found = plans.estimate(type, from, to);
   if (!found) {
     llvm::consumeError(found.takeError());
     return false;
@@ -112,7 +69,7 @@ bool LayoutCosts::isLocal(RankedTensorType type, LayoutAttr from, LayoutAttr to)
 
 LayoutCosts::Conversion LayoutCosts::evaluate(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
   Conversion result;
-  llvm::Expected<redistribution::Plan> plan = this->plan(type, from, to);
+  llvm::Expected<redistribution::Plan> plan = plans.estimate(type, from, to);
   if (!plan) {
     llvm::consumeError(plan.takeError());
     result.seconds = kImpossible;
@@ -126,7 +83,7 @@ LayoutCosts::Conversion LayoutCosts::evaluate(RankedTensorType type, LayoutAttr 
     if (step.kind == redistribution::StepKind::Mask && step.localBefore != step.localAfter)
       result.seconds = kImpossible;
     result.calls += !redistribution::isLocal(step.kind);
-    result.seconds += step.bytes / kLinkBytesPerSecond +
+    result.seconds += step.bytes / plans.getTopology().slowest(plans.getMesh(), step.axes).bandwidth +
                       elements * static_cast<double>(elementBytes(type)) / kBytesPerSecond;
   }
   return result;

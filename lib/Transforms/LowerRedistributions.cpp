@@ -2,16 +2,25 @@
 //
 // The steps of the planner are expressed on blocks: an axis that cuts a dim is split off as a dim of its own,
 // moved to the front, and there the collective works. Splitting is a view, moving a transpose; where the axis
-// cuts dim 0 both are the identity.
+// cuts dim 0 both are the identity. What a rank keeps of its own tensor is copied dim by dim. Steps that
+// differ from rank to rank become tables of messages.
+//
+// Layouts are read in digits: axes are split until those of a step are none or all of each axis of the
+// layouts before and after it.
 //
 //===----------------------------------------------------------------------===//
 
+#include "DigitStep.h"
+#include "ExchangeTables.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
-#include "plumb/Redistribution/Planner.h"
+#include "plumb/Redistribution/IndexSet.h"
+#include "plumb/Redistribution/LayoutText.h"
 #include "plumb/Transforms/Passes.h"
+#include "plumb/Transforms/RedistributionPlans.h"
 #include "plumb/Transforms/Utils.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -21,6 +30,8 @@ namespace plumb {
 } // namespace plumb
 
 using namespace plumb;
+using redistribution::AxisRef;
+using redistribution::Reduction;
 using redistribution::Step;
 using redistribution::StepKind;
 
@@ -28,15 +39,12 @@ namespace {
 
 class Lowering {
 public:
-  explicit Lowering(ModuleOp module) : module(module), builder(module.getContext()) {
+  explicit Lowering(ModuleOp module) : module(module), builder(module.getContext()), plans(module) {
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       symbols[parameter.getSymName()] = parameter;
     for (StateOp state : module.getOps<StateOp>())
       symbols[state.getSymName()] = state;
     pipelineAxis = findOp<PipelineOp>(module).getAxis();
-    auto meshOp = findOp<MeshOp>(module);
-    for (auto [name, size] : llvm::zip(meshOp.getAxes().getAsValueRange<StringAttr>(), meshOp.getSizes()))
-      mesh.axes.push_back({name.str(), size});
   }
 
   LogicalResult run() {
@@ -51,9 +59,10 @@ public:
 
 private:
   LogicalResult lower(RedistributeOp op) {
-    FailureOr<redistribution::Plan> plan = planFor(op);
-    if (failed(plan))
+    FailureOr<const redistribution::Plan *> planned = plans.plan(op);
+    if (failed(planned))
       return failure();
+    plan = *planned;
     builder.setInsertionPoint(op);
     ProvenanceScope scope(builder, op, getPhase(op));
     SmallVector<int64_t> copies = copiesToSum(op);
@@ -61,9 +70,9 @@ private:
     boundary = describeBoundary(op);
     for (const Step &step : plan->steps) {
       SmallVector<int64_t> joined;
-      if (step.kind == StepKind::AllReduce)
+      if (step.kind == StepKind::AllReduce && step.reduction == Reduction::Sum)
         std::swap(joined, copies);
-      FailureOr<Value> next = lower(op, step, value, joined);
+      FailureOr<Value> next = lower(op, DigitStep(step), value, joined);
       if (failed(next))
         return failure();
       value = *next;
@@ -80,55 +89,6 @@ private:
     op.getResult().replaceAllUsesWith(value);
     op.erase();
     return success();
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Planning
-  //===--------------------------------------------------------------------===//
-
-  /// The layout in the core's terms. `microbatch` is walked in time and the pipeline axis sums over copies:
-  /// neither is the planner's.
-  redistribution::Layout coreLayout(LayoutAttr layout) {
-    redistribution::Layout result;
-    auto convert = [&](AxisRefAttr axis) {
-      unsigned index = *mesh.find(axis.getName().getValue());
-      return axis.isWhole() ? redistribution::wholeAxis(mesh, index)
-                            : redistribution::AxisRef{index, axis.getPreSize(), axis.getSize()};
-    };
-    for (DimShardingAttr dim : layout.getDims()) {
-      redistribution::DimSharding sharding;
-      sharding.blocks = dim.getBlocks();
-      for (AxisRefAttr axis : dim.getAxes())
-        if (axis.getName() != kMicrobatchAxis)
-          sharding.axes.push_back(convert(axis));
-      result.dims.push_back(sharding);
-    }
-    for (PartialAttr partial : layout.getPartial())
-      if (partial.getAxis().getName() != kMicrobatchAxis && partial.getAxis().getName() != pipelineAxis)
-        result.partial.push_back({convert(partial.getAxis()), redistribution::Reduction::Sum});
-    return result;
-  }
-
-  FailureOr<redistribution::Plan> planFor(RedistributeOp op) {
-    auto global = cast<RankedTensorType>(*op.getGlobal());
-    SmallVector<int64_t> shape(global.getShape());
-    for (auto [size, dim] : llvm::zip(shape, op.getFrom().getDims()))
-      for (AxisRefAttr axis : dim.getAxes())
-        if (axis.getName() == kMicrobatchAxis)
-          size /= getMicrobatches(module);
-    redistribution::PlanOptions options;
-    // With latencies: several small steps may move fewer bytes than one call and yet take longer.
-    options.topology = redistribution::Topology();
-    // What a call of NCCL does by itself; a permutation of ranks would be sends and receives.
-    options.exchange = false;
-    options.excluded = {StepKind::Permute};
-    llvm::Expected<redistribution::Plan> plan =
-        redistribution::planRedistribution(mesh, shape, std::max(1u, global.getElementTypeBitWidth() / 8),
-                                           coreLayout(op.getFrom()), coreLayout(op.getTo()), options);
-    if (!plan)
-      return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
-                                << " cannot be planned: " << llvm::toString(plan.takeError());
-    return std::move(*plan);
   }
 
   /// The pipeline coordinates whose copies of a parameter's gradient are to be summed; empty when there is no
@@ -170,58 +130,189 @@ private:
   // Steps
   //===--------------------------------------------------------------------===//
 
-  FailureOr<Value> lower(RedistributeOp op, const Step &step, Value value, ArrayRef<int64_t> copies) {
+  FailureOr<Value> lower(RedistributeOp op, const DigitStep &step, Value value, ArrayRef<int64_t> copies) {
     Location loc = op.getLoc();
-    for (const redistribution::AxisRef &axis : step.axes)
-      if (axis.size != mesh.axes[axis.axis].size)
-        return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
-                                  << " communicates over a part of the axis \"" << mesh.axes[axis.axis].name
-                                  << "\", which is not supported by this version";
-    // The members of a communicator are ordered row-major over the mesh, so blocks are too, whatever order
-    // the planner wrote: any order serves, as long as both ends use the same.
-    auto axes = step.axes;
-    llvm::sort(axes);
+    for (const redistribution::Layout *layout : {&step.before, &step.after})
+      if (!redistribution::cutsEvenly(*layout, plan->shape))
+        return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo() << " passes the layout "
+                                  << redistribution::toString(plan->mesh, *layout) << " of "
+                                  << redistribution::toString(plan->shape)
+                                  << ", whose shards differ in size; choose sizes that the axes divide";
     switch (step.kind) {
     case StepKind::AllReduce:
-      return allReduce(loc, value, axes, copies);
-    case StepKind::Slice: {
-      Value blocks = splitOff(loc, value, step.after, axes);
-      return ccl::SliceOp::create(builder, loc, blockType(blocks), blocks, axisNames(axes)).getResult();
-    }
+      return allReduce(loc, value, step.axes, copies, *step.reduction);
+    case StepKind::Slice:
+      return onlyAddsAxes(step) ? slice(loc, step, value) : exchange(op, step, value);
     case StepKind::Mask:
-      return ccl::KeepFirstOp::create(builder, loc, value.getType(), value, axisNames(axes)).getResult();
+      return mask(op, step, value);
     case StepKind::AllGather: {
       auto type = cast<RankedTensorType>(value.getType());
       SmallVector<int64_t> shape{step.groupSize()};
       llvm::append_range(shape, type.getShape());
       Value gathered =
           mark(ccl::AllGatherOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()),
-                                        value, communicator(loc, axes, {})));
-      return merge(loc, gathered, step.before, axes);
+                                        value, communicator(loc, step.axes, {})));
+      return merge(loc, gathered, step.before, step.axes);
     }
     case StepKind::ReduceScatter: {
-      Value blocks = splitOff(loc, value, step.after, axes);
-      return mark(
-          ccl::ReduceScatterOp::create(builder, loc, blockType(blocks), blocks, communicator(loc, axes, {})));
+      Value blocks = splitOff(loc, value, step.after, step.axes);
+      return mark(ccl::ReduceScatterOp::create(
+          builder, loc, blockType(blocks), blocks, communicator(loc, step.axes, {}),
+          builder.getStringAttr(redistribution::reductionName(*step.reduction))));
     }
     case StepKind::AllToAll: {
-      Value blocks = splitOff(loc, value, step.after, axes);
-      Value exchanged =
-          mark(ccl::AllToAllOp::create(builder, loc, blocks.getType(), blocks, communicator(loc, axes, {})));
-      return merge(loc, exchanged, step.before, axes);
+      Value blocks = splitOff(loc, value, step.after, step.axes);
+      Value exchanged = mark(
+          ccl::AllToAllOp::create(builder, loc, blocks.getType(), blocks, communicator(loc, step.axes, {})));
+      return merge(loc, exchanged, step.before, step.axes);
     }
-    default:
-      return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo() << " needs the step "
-                                << redistribution::stepKindName(step.kind)
-                                << ", which is not supported by this version";
+    case StepKind::Permute:
+    case StepKind::Exchange:
+      return exchange(op, step, value);
     }
+    llvm_unreachable("all kinds are listed");
   }
 
-  Value allReduce(Location loc, Value value, ArrayRef<redistribution::AxisRef> axes,
-                  ArrayRef<int64_t> copies) {
-    return mark(
-        ccl::AllReduceOp::create(builder, loc, value.getType(), value, communicator(loc, axes, copies)));
+  Value allReduce(Location loc, Value value, ArrayRef<AxisRef> axes, ArrayRef<int64_t> copies,
+                  Reduction reduction = Reduction::Sum) {
+    return mark(ccl::AllReduceOp::create(builder, loc, value.getType(), value,
+                                         communicator(loc, axes, copies),
+                                         builder.getStringAttr(redistribution::reductionName(reduction))));
   }
+
+  //===--------------------------------------------------------------------===//
+  // Steps without communication
+  //===--------------------------------------------------------------------===//
+
+  /// The axes that cut dim `d` of `fine` and not of `coarse`.
+  static ArrayRef<AxisRef> addedAxes(const redistribution::Layout &coarse, const redistribution::Layout &fine,
+                                     size_t d) {
+    return ArrayRef<AxisRef>(fine.dims[d].axes).drop_front(coarse.dims[d].axes.size());
+  }
+
+  /// The shape of a local tensor in rows: what is outside of the pieces of dim `d` (its blocks included), the
+  /// pieces, a piece with what is inside.
+  static SmallVector<int64_t> rows(ArrayRef<int64_t> fineShape, size_t d, int64_t blocks, int64_t pieces) {
+    SmallVector<int64_t> shape{blocks, pieces, fineShape[d] / blocks};
+    for (size_t other = 0; other < fineShape.size(); ++other)
+      if (other != d)
+        shape[other < d ? 0 : 2] *= fineShape[other];
+    return shape;
+  }
+
+  static int64_t sizeOf(ArrayRef<AxisRef> axes) {
+    int64_t size = 1;
+    for (const AxisRef &axis : axes)
+      size *= axis.size;
+    return size;
+  }
+
+  static bool onlyAddsAxes(const DigitStep &step) {
+    return llvm::all_of(llvm::zip(step.before.dims, step.after.dims), [](auto dims) {
+      auto &[before, after] = dims;
+      return before.axes.size() <= after.axes.size() &&
+             std::equal(before.axes.begin(), before.axes.end(), after.axes.begin()) &&
+             (before.axes.empty() || before.sameCut(after));
+    });
+  }
+
+  Value slice(Location loc, const DigitStep &step, Value value) {
+    for (size_t d = 0; d < step.after.dims.size(); ++d) {
+      ArrayRef<AxisRef> axes = addedAxes(step.before, step.after, d);
+      if (axes.empty())
+        continue;
+      auto type = cast<RankedTensorType>(value.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      shape[d] /= sizeOf(axes);
+      SmallVector<int64_t> parts = rows(shape, d, step.after.dims[d].blocks, sizeOf(axes));
+      auto typed = [&](ArrayRef<int64_t> sizes) {
+        return RankedTensorType::get(sizes, type.getElementType());
+      };
+      // Pieces that follow one another are parts of the tensor, others are copied.
+      if (parts[0] == 1) {
+        SmallVector<int64_t> pieces{parts[1]};
+        llvm::append_range(pieces, shape);
+        value = ccl::SliceOp::create(builder, loc, typed(shape), view(loc, value, pieces), axisNames(axes));
+        continue;
+      }
+      Value own = ccl::ExtractOp::create(builder, loc, typed({parts[0], parts[2]}), view(loc, value, parts),
+                                         axisNames(axes));
+      value = view(loc, own, shape);
+    }
+    return value;
+  }
+
+  /// Shards among zeros, and zeros in place of all copies but one: sums of these are the value.
+  FailureOr<Value> mask(RedistributeOp op, const DigitStep &step, Value value) {
+    Location loc = op.getLoc();
+    if (step.reduction == Reduction::Product)
+      return emitModelError(op) << "to " << op.getTo()
+                                << " would have to make a factor out of a value, which is not supported";
+    SmallVector<AxisRef> copied = step.axes;
+    for (size_t d = 0; d < step.before.dims.size(); ++d) {
+      ArrayRef<AxisRef> axes = addedAxes(step.after, step.before, d);
+      if (axes.empty())
+        continue;
+      llvm::erase_if(copied, [&](const AxisRef &axis) { return llvm::is_contained(axes, axis); });
+      auto type = cast<RankedTensorType>(value.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      SmallVector<int64_t> parts = rows(shape, d, step.before.dims[d].blocks, sizeOf(axes));
+      shape[d] *= sizeOf(axes);
+      Value own = view(loc, value, {parts[0], parts[2]});
+      value = ccl::InsertOp::create(builder, loc, RankedTensorType::get(parts, type.getElementType()), own,
+                                    axisNames(axes));
+      value = view(loc, value, shape);
+    }
+    if (!copied.empty() && step.reduction == Reduction::Sum)
+      value = ccl::KeepFirstOp::create(builder, loc, value.getType(), value, axisNames(copied));
+    return value;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Steps that differ from rank to rank
+  //===--------------------------------------------------------------------===//
+
+  ArrayAttr toAttribute(ArrayRef<SmallVector<int64_t>> members) {
+    return builder.getArrayAttr(llvm::map_to_vector(members, [&](ArrayRef<int64_t> numbers) -> Attribute {
+      return builder.getDenseI64ArrayAttr(numbers);
+    }));
+  }
+
+  FailureOr<Value> exchange(RedistributeOp op, const DigitStep &step, Value value) {
+    Location loc = op.getLoc();
+    Step core;
+    core.kind = step.kind == StepKind::Permute ? StepKind::Permute : StepKind::Exchange;
+    llvm::append_range(core.axes, step.axes);
+    core.before = step.before;
+    core.after = step.after;
+    std::optional<ExchangeTables> tables = exchangeTables(plan->mesh, plan->shape, core);
+    if (!tables)
+      return emitError(loc) << "internal error: the step " << redistribution::toString(plan->mesh, core)
+                            << " has no tables";
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    ArrayAttr axes = axisNames(joined(step.axes));
+    Value sent = value;
+    if (tables->sendBuffer)
+      sent = ccl::CopyOp::create(builder, loc, RankedTensorType::get({*tables->sendBuffer}, element), value,
+                                 axes, builder.getArrayAttr({toAttribute(tables->packs)}));
+    SmallVector<int64_t> shape(redistribution::largestLocalShape(plan->mesh, core.after, plan->shape));
+    auto resultType = RankedTensorType::get(shape, element);
+    Type receivedType =
+        tables->receiveBuffer ? RankedTensorType::get({*tables->receiveBuffer}, element) : resultType;
+    Value received =
+        mark(ccl::ExchangeOp::create(builder, loc, receivedType, sent, communicator(loc, step.axes, {}),
+                                     toAttribute(tables->sends), toAttribute(tables->receives)));
+    if (!tables->receiveBuffer)
+      return received;
+    return ccl::CopyOp::create(
+               builder, loc, resultType, ValueRange{value, received}, axes,
+               builder.getArrayAttr({toAttribute(tables->copies), toAttribute(tables->unpacks)}))
+        .getResult();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Blocks
+  //===--------------------------------------------------------------------===//
 
   /// Says on a call which boundary it serves.
   template <typename OpT>
@@ -230,11 +321,21 @@ private:
     return call.getResult();
   }
 
-  ArrayAttr axisNames(ArrayRef<redistribution::AxisRef> axes) {
-    SmallVector<Attribute> names;
-    for (const redistribution::AxisRef &axis : axes)
-      names.push_back(builder.getStringAttr(mesh.axes[axis.axis].name));
-    return builder.getArrayAttr(names);
+  ArrayAttr axisNames(ArrayRef<AxisRef> axes) {
+    return builder.getArrayAttr(llvm::map_to_vector(axes, [&](const AxisRef &axis) -> Attribute {
+      return builder.getStringAttr(redistribution::toString(plans.getMesh(), axis));
+    }));
+  }
+
+  /// Neighbouring digits as one axis.
+  static SmallVector<AxisRef> joined(ArrayRef<AxisRef> digits) {
+    SmallVector<AxisRef> axes;
+    for (const AxisRef &digit : digits)
+      if (!axes.empty() && digit.follows(axes.back()))
+        axes.back().size *= digit.size;
+      else
+        axes.push_back(digit);
+    return axes;
   }
 
   static RankedTensorType blockType(Value blocks) {
@@ -251,14 +352,14 @@ private:
   };
 
   Decomposition decompose(ArrayRef<int64_t> coarseShape, const redistribution::Layout &fine,
-                          ArrayRef<redistribution::AxisRef> axes) {
+                          ArrayRef<AxisRef> axes) {
     Decomposition result;
     SmallVector<int64_t> front(axes.size(), -1), rest;
     for (auto [size, sharding] : llvm::zip(coarseShape, fine.dims)) {
       int64_t blocks = sharding.axes.empty() ? 1 : sharding.blocks, piece = size / blocks;
       rest.push_back(result.shape.size());
       result.shape.push_back(blocks);
-      for (const redistribution::AxisRef &axis : sharding.axes) {
+      for (const AxisRef &axis : sharding.axes) {
         auto *position = llvm::find(axes, axis);
         if (position == axes.end())
           continue;
@@ -292,29 +393,20 @@ private:
     return nn::TransposeOp::create(builder, loc, value, builder.getDenseI64ArrayAttr(permutation));
   }
 
-  static int64_t groupSize(ArrayRef<redistribution::AxisRef> axes) {
-    int64_t size = 1;
-    for (const redistribution::AxisRef &axis : axes)
-      size *= axis.size;
-    return size;
-  }
-
   /// A tensor as a row of the blocks into which `axes` cut it further.
-  Value splitOff(Location loc, Value value, const redistribution::Layout &fine,
-                 ArrayRef<redistribution::AxisRef> axes) {
+  Value splitOff(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
     Decomposition parts = decompose(cast<RankedTensorType>(value.getType()).getShape(), fine, axes);
     value = transpose(loc, view(loc, value, parts.shape), parts.permutation);
-    SmallVector<int64_t> shape{groupSize(axes)};
+    SmallVector<int64_t> shape{sizeOf(axes)};
     llvm::append_range(shape, parts.fineShape);
     return view(loc, value, shape);
   }
 
   /// The inverse: joins a row of blocks of layout `fine` to the tensor that `axes` no longer cut.
-  Value merge(Location loc, Value blocks, const redistribution::Layout &fine,
-              ArrayRef<redistribution::AxisRef> axes) {
+  Value merge(Location loc, Value blocks, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
     SmallVector<int64_t> coarse(cast<RankedTensorType>(blocks.getType()).getShape().drop_front());
     for (auto [size, sharding] : llvm::zip(coarse, fine.dims))
-      for (const redistribution::AxisRef &axis : sharding.axes)
+      for (const AxisRef &axis : sharding.axes)
         if (llvm::is_contained(axes, axis))
           size *= axis.size;
     Decomposition parts = decompose(coarse, fine, axes);
@@ -330,38 +422,51 @@ private:
   // Communicators
   //===--------------------------------------------------------------------===//
 
-  FlatSymbolRefAttr communicator(Location loc, ArrayRef<redistribution::AxisRef> axes,
-                                 ArrayRef<int64_t> copies) {
-    std::string name;
-    for (const redistribution::AxisRef &axis : axes)
-      name += (name.empty() ? "" : "_") + mesh.axes[axis.axis].name;
+  FlatSymbolRefAttr communicator(Location loc, ArrayRef<AxisRef> axes, ArrayRef<int64_t> copies) {
+    SmallVector<AxisRef> whole = joined(axes);
+    std::string name, key;
+    for (const AxisRef &axis : whole) {
+      const redistribution::MeshAxis &of = plans.getMesh().axes[axis.axis];
+      name += (name.empty() ? "" : "_") + of.name;
+      if (axis.size != of.size)
+        name += "_" + std::to_string(axis.pre) + "_" + std::to_string(axis.size);
+      key += llvm::formatv("{0}:{1}:{2} ", axis.axis, axis.pre, axis.size);
+    }
     if (!copies.empty())
       name += (name.empty() ? "" : "_") + std::string("copies");
-    for (int64_t coordinate : copies)
+    for (int64_t coordinate : copies) {
       name += "_" + std::to_string(coordinate);
-    if (communicators.insert(name).second) {
+      key += llvm::formatv("+{0}", coordinate);
+    }
+    std::string &known = communicators[key];
+    if (known.empty()) {
+      while (SymbolTable::lookupSymbolIn(module, name))
+        name += "_";
+      known = name;
       OpBuilder::InsertionGuard guard(builder);
       OpBuilder::Listener *listener = builder.getListener();
       builder.setListener(nullptr);
       builder.setInsertionPoint(*module.getOps<StageOp>().begin());
-      ccl::CommunicatorOp::create(builder, loc, name, axisNames(axes), builder.getDenseI64ArrayAttr(copies));
+      ccl::CommunicatorOp::create(builder, loc, name, axisNames(whole), builder.getDenseI64ArrayAttr(copies));
       builder.setListener(listener);
     }
-    return FlatSymbolRefAttr::get(builder.getContext(), name);
+    return FlatSymbolRefAttr::get(builder.getContext(), known);
   }
 
   ModuleOp module;
   OpBuilder builder;
-  redistribution::Mesh mesh;
+  RedistributionPlans plans;
+  const redistribution::Plan *plan = nullptr; ///< Of the redistribution at hand.
   StringRef pipelineAxis;
   llvm::StringMap<Operation *> symbols;
-  llvm::StringSet<> communicators;
+  llvm::StringMap<std::string> communicators; ///< Symbols, by what they join.
   std::string boundary;
 };
 
 struct LowerRedistributionsPass : plumb::impl::LowerRedistributionsBase<LowerRedistributionsPass> {
   void runOnOperation() override {
-    if (findOp<PipelineOp>(getOperation()) && failed(Lowering(getOperation()).run()))
+    if (findOp<PipelineOp>(getOperation()) && findOp<MeshOp>(getOperation()) &&
+        failed(Lowering(getOperation()).run()))
       signalPassFailure();
   }
 };

@@ -30,7 +30,10 @@ public:
   LogicalResult run() {
     auto endCost = [&](OpOperand &use, LayoutAttr layout) { return costOfEnd(use, layout); };
     for (Operation &op : *program.getBody().begin())
-      if (auto load = dyn_cast<LoadOp>(op); load && getPhase(load) != Phase::Update && failed(loaded(load)))
+      if (auto redistribute = dyn_cast<RedistributeOp>(op))
+        setLayouts(redistribute, {redistribute.getTo()});
+      else if (auto load = dyn_cast<LoadOp>(op);
+               load && getPhase(load) != Phase::Update && failed(loaded(load)))
         return failure();
     while (true) {
       LayoutSearch search(module, endCost);

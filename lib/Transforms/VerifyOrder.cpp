@@ -70,8 +70,8 @@ static FlatSymbolRefAttr getCommunicator(Operation *op) {
 }
 
 static bool isCall(Operation *op) {
-  return isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::SendOp,
-             ccl::RecvOp>(op);
+  return isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::ExchangeOp,
+             ccl::SendOp, ccl::RecvOp>(op);
 }
 
 void OrderVerifier::addUnit(int64_t coordinate, int round, const Step &step, Operation *op, int64_t stream) {

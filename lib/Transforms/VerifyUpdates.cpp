@@ -10,6 +10,7 @@
 #include "VerifyPlan.h"
 #include "mlir/IR/SymbolTable.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <deque>
@@ -22,12 +23,13 @@ using verification::Plan;
 namespace {
 
 struct Pending {
-  std::set<StringRef> axes;
-  std::set<int64_t> shares;       ///< Coordinates whose share the value contains.
-  std::set<int64_t> contributors; ///< Coordinates that have a share at all.
+  std::map<StringRef, int64_t> axes; ///< The ranks along the axis that have shares of the value.
+  std::set<int64_t> shares;          ///< Coordinates whose share the value contains.
+  std::set<int64_t> contributors;    ///< Coordinates that have a share at all.
 
   void join(const Pending &other) {
-    axes.insert(other.axes.begin(), other.axes.end());
+    for (auto [axis, ranks] : other.axes)
+      axes[axis] = std::max(axes[axis], ranks);
     shares.insert(other.shares.begin(), other.shares.end());
     contributors.insert(other.contributors.begin(), other.contributors.end());
   }
@@ -77,8 +79,11 @@ void UpdateVerifier::readGradients() {
       Pending &pending = states[store.getSymbol()][coordinate];
       if (LayoutAttr layout = getLayout(store.getValue()))
         for (PartialAttr partial : layout.getPartial())
-          if (partial.getAxis().getName() != kMicrobatchAxis)
-            pending.axes.insert(partial.getAxis().getName().getValue());
+          if (partial.getAxis().getName() != kMicrobatchAxis) {
+            int64_t &shares =
+                pending.axes.try_emplace(partial.getAxis().getName().getValue(), 1).first->second;
+            shares *= getAxisSize(plan.pipeline.module, partial.getAxis());
+          }
       if (state.getOf())
         pending.shares.insert(coordinate);
     }
@@ -94,11 +99,21 @@ void UpdateVerifier::readGradients() {
 
 LogicalResult UpdateVerifier::reduce(Operation &op, StringRef name, Pending &pending) {
   auto communicator = symbols.lookup<ccl::CommunicatorOp>(name);
-  for (StringRef axis : communicator.getAxes().getAsValueRange<StringAttr>())
-    if (!pending.axes.erase(axis))
+  if (auto reduction = op.getAttrOfType<StringAttr>("reduction"); reduction && reduction != "sum")
+    return emitModelError(&op) << "completes a gradient by '" << reduction.getValue()
+                               << "'; gradients are sums of their shares";
+  ModuleOp module = plan.pipeline.module;
+  for (const ccl::Axis &axis : ccl::parseAxes(communicator.getAxes())) {
+    int64_t size = axis.isWhole() ? findOp<MeshOp>(module).getAxisSize(axis.name) : axis.size;
+    auto shares = pending.axes.find(axis.name);
+    if (shares == pending.axes.end() || shares->second % size != 0)
       return emitModelError(&op)
-             << "sums over the axis \"" << axis
+             << "sums over the axis \"" << axis.name
              << "\", over which the value is whole already; it would be counted several times";
+    shares->second /= size;
+    if (shares->second == 1)
+      pending.axes.erase(shares);
+  }
   std::set<int64_t> members(communicator.getPipeline().begin(), communicator.getPipeline().end());
   if (members.size() < 2)
     return success();
@@ -117,7 +132,7 @@ LogicalResult UpdateVerifier::update(StoreOp store, ParameterOp parameter, const
                                  << " from a gradient that is not summed over ";
   };
   if (!pending.axes.empty())
-    return report() << llvm::join(pending.axes, ", ") << "; reduce it first";
+    return report() << llvm::join(llvm::make_first_range(pending.axes), ", ") << "; reduce it first";
   for (int64_t contributor : pending.contributors)
     if (!pending.shares.contains(contributor))
       return report() << "the copies of the parameter: the share of pipeline coordinate " << contributor

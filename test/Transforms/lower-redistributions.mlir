@@ -1,4 +1,4 @@
-// RUN: plumb-opt %s --lower-redistributions | FileCheck %s
+// RUN: plumb-opt %s --lower-redistributions --split-input-file | FileCheck %s
 
 // CHECK: ccl.communicator @tp axes ["tp"] pipeline []
 // CHECK: ccl.communicator @dp_copies_0_1 axes ["dp"] pipeline [0, 1]
@@ -42,4 +42,49 @@ plumb.stage @submod_pp_0 index 0 {
   // CHECK: ccl.all_reduce %{{.*}} on @dp_copies_0_1
   %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<8x4xf32>
   %5 = plumb.redistribute %g from <@mesh, [{}, {}], partial = {"dp" : sum, "pp" : sum}> to <@mesh, [{}, {}]> global tensor<8x4xf32> {plumb.phase = #plumb.phase<update>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["tp" = 4]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
+plumb.stage @submod_pp_0 index 0 {
+  // The own columns are copied, nothing else; the own rows are a part of the tensor.
+  // CHECK: %[[ROWS:.*]] = nn.view %{{.*}}: (tensor<8x8xf32>) -> tensor<8x4x2xf32>
+  // CHECK-NEXT: ccl.extract %[[ROWS]] over ["tp"] {{.*}}: (tensor<8x4x2xf32>) -> tensor<8x2xf32>
+  %x = plumb.input "x" index 0 : tensor<8x8xf32>
+  %0 = plumb.redistribute %x from <@mesh, [{}, {}]> to <@mesh, [{}, {"tp"}]> global tensor<8x8xf32> : (tensor<8x8xf32>) -> tensor<8x2xf32>
+
+  // A shard becomes a share of a sum: it is put among zeros.
+  // CHECK: ccl.insert %{{.*}} over ["tp"] {{.*}}: (tensor<8x2xf32>) -> tensor<8x4x2xf32>
+  %y = plumb.input "y" index 1 : tensor<8x2xf32>
+  %1 = plumb.redistribute %y from <@mesh, [{}, {"tp"}]> to <@mesh, [{}, {}], partial = {"tp" : sum}> global tensor<8x8xf32> : (tensor<8x2xf32>) -> tensor<8x8xf32>
+
+  // Other reductions than sums.
+  // CHECK: ccl.all_reduce %{{.*}} on @tp {{{.*}}reduction = "max"{{.*}}: (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = plumb.redistribute %x from <@mesh, [{}, {}], partial = {"tp" : max}> to <@mesh, [{}, {}]> global tensor<8x8xf32> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+}
+
+// -----
+
+// A factor of an axis has a communicator of its own.
+// CHECK: ccl.communicator @tp_2_2 axes ["tp:(2)2"] pipeline []
+plumb.mesh @mesh ["tp" = 4]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
+plumb.stage @submod_pp_0 index 0 {
+  // CHECK: ccl.all_gather %{{.*}} on @tp_2_2 {{.*}}: (tensor<2x8xf32>) -> tensor<2x2x8xf32>
+  %x = plumb.input "x" index 0 : tensor<2x8xf32>
+  %0 = plumb.redistribute %x from <@mesh, [{"tp"}, {}]> to <@mesh, [{"tp":(1)2}, {}]> global tensor<8x8xf32> : (tensor<2x8xf32>) -> tensor<4x8xf32>
+}
+
+// -----
+
+// Shards change places: each rank sends its own and receives another, as they lie in memory.
+plumb.mesh @mesh ["a" = 2, "b" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
+plumb.stage @submod_pp_0 index 0 {
+  // CHECK: ccl.exchange %{{.*}} on @a_b sends [array<i64: 0, 0, 32>, array<i64: 2, 0, 32>, array<i64: 1, 0, 32>, array<i64: 3, 0, 32>]
+  // CHECK-SAME: receives [array<i64: 0, 0, 32>, array<i64: 2, 0, 32>, array<i64: 1, 0, 32>, array<i64: 3, 0, 32>] {{.*}}: (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %x = plumb.input "x" index 0 : tensor<4x8xf32>
+  %0 = plumb.redistribute %x from <@mesh, [{"a", "b"}, {}]> to <@mesh, [{"b", "a"}, {}]> global tensor<16x8xf32> : (tensor<4x8xf32>) -> tensor<4x8xf32>
 }

@@ -89,6 +89,7 @@ namespace {
 
 struct RedistributeArguments {
   std::string mesh, shape, from, to, batch, topology;
+  std::optional<int64_t> memoryLimit;
   bool json = false, noExchange = false, why = false;
 };
 
@@ -108,20 +109,22 @@ int answerBatch(const RedistributeArguments &arguments, const redistribution::Pl
   }
   std::istream &rows = arguments.batch == "-" ? std::cin : file;
   redistribution::PlanCache cache;
-  bool rejected = false;
+  bool rejected = false, wrong = false;
   for (std::string row; std::getline(rows, row);) {
     if (row.find_first_not_of(" \t\r") == std::string::npos)
       continue;
     redistribution::BatchAnswer answer = redistribution::answerBatchRow(row, options, cache);
     std::cout << answer.json << "\n";
     rejected |= answer.rejected;
+    wrong |= answer.wrong;
   }
-  return rejected ? kRejected : kSuccess;
+  return wrong ? kInternalError : rejected ? kRejected : kSuccess;
 }
 
 int runRedistribute(const RedistributeArguments &arguments) {
   redistribution::PlanOptions options;
   options.exchange = !arguments.noExchange;
+  options.memoryLimit = arguments.memoryLimit;
   if (!arguments.batch.empty())
     return answerBatch(arguments, options);
 
@@ -174,6 +177,8 @@ void plumb::addRedistributeCommand(CLI::App &app, Command &command) {
   sub->add_flag("--no-exchange", arguments->noExchange, "no grouped point-to-point step");
   sub->add_flag("--why", arguments->why, "also print what was not chosen");
   sub->add_option("--topology", arguments->topology, "JSON file with bandwidths and latencies");
+  sub->add_option("--memory-limit", arguments->memoryLimit, "bytes that a step may need on a rank")
+      ->check(CLI::PositiveNumber);
   auto *batch =
       sub->add_option("--batch", arguments->batch, "JSON lines, one question each; - for standard input");
   sub->callback([=, &command] {

@@ -9,6 +9,7 @@
 #include "plumb/Import/ImportPlan.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/PlanAttributes.h"
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -106,7 +107,7 @@ OwningOpRef<mlir::ModuleOp> Driver::run(PassManager &manager) {
     return {};
   if (failed(manager.run(*module))) {
     if (!reported.hasErrors())
-      reported.error(Place{name}, "a pass failed without saying why; this is a bug in plumbc");
+      reported.error(Place{name}, "internal error: a pass failed without saying why");
     return {};
   }
   return module;
@@ -164,4 +165,11 @@ bool Driver::report() {
     fresh.add(reported.all()[printed]);
   fresh.print(std::cerr, isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
   return reported.hasErrors();
+}
+
+ExitCode Driver::failureCode() const {
+  bool isInternal = std::ranges::any_of(reported.all(), [](const auto &diagnostic) {
+    return diagnostic.severity == Severity::Error && diagnostic.message.starts_with("internal error:");
+  });
+  return isInternal ? kInternalError : kRejected;
 }

@@ -64,6 +64,8 @@ public:
 
   /// Prints to standard error what was reported since the last call; answers whether an error was among all.
   bool report();
+  /// The exit code after an error was reported: `kInternalError` if one says that Plumb is wrong.
+  ExitCode failureCode() const;
 
 private:
   /// Imports model and plan and runs the passes on them.

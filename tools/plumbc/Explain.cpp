@@ -47,8 +47,8 @@ static std::string layoutText(LayoutAttr layout) {
 }
 
 static bool isCall(Operation *op) {
-  return isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::SendOp,
-             ccl::RecvOp>(op);
+  return isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::ExchangeOp,
+             ccl::SendOp, ccl::RecvOp>(op);
 }
 
 std::string Explanation::describeStage(int64_t index) {

@@ -62,7 +62,7 @@ int compileModel(const Arguments &arguments) {
       writeArtefacts(*module, arguments.output,
                      Emission(arguments.emission.begin(), arguments.emission.end()), driver.diagnostics());
   }
-  return driver.report() ? kRejected : kSuccess;
+  return driver.report() ? driver.failureCode() : kSuccess;
 }
 
 int checkPlan(const Arguments &arguments) {
@@ -71,7 +71,7 @@ int checkPlan(const Arguments &arguments) {
   if (load(driver, arguments))
     module = driver.compile({arguments.cpu, /*kernels=*/true});
   if (driver.report() || !module)
-    return kRejected;
+    return driver.failureCode();
   llvm::outs() << "the plan is right\n";
   printSummary(*module, llvm::outs());
   return kSuccess;
@@ -90,7 +90,7 @@ int inspectModel(const Arguments &arguments) {
     driver.diagnostics().error(Place{arguments.model},
                                "there is no 'plumb.program' in this module: nothing to inspect");
   if (driver.report() || !module)
-    return kRejected;
+    return driver.failureCode();
   inspect(*module, llvm::outs());
   return kSuccess;
 }
@@ -107,7 +107,7 @@ int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &f
   bool built = module && !driver.diagnostics().hasErrors() &&
                buildProgram(*module, folder, name, driver.diagnostics());
   if (driver.report() || !built)
-    return kRejected;
+    return driver.failureCode();
   std::vector<std::string> command = {folder.file(name),
                                       "--weights",
                                       arguments.weights,
@@ -124,11 +124,12 @@ int runModel(Arguments arguments) {
   Driver driver;
   TemporaryFolder folder;
   bool loaded = load(driver, arguments);
-  if (loaded && !driver.archive())
-    driver.diagnostics().error(Place{arguments.model},
-                               "only a torch.export archive can be run: MLIR text has no weights");
+  if (loaded && !driver.archive() && (arguments.weights.empty() || arguments.inputs.empty()))
+    driver.diagnostics().error(
+        Place{arguments.model},
+        "MLIR text has no weights and no example inputs; give both with --weights and --inputs");
   if (driver.report() || !loaded)
-    return kRejected;
+    return driver.failureCode();
   if (arguments.weights.empty()) {
     arguments.weights = folder.file("weights.safetensors");
     writeWeights(*driver.archive(), driver.planSpec().init, arguments.weights, driver.diagnostics());
@@ -139,7 +140,7 @@ int runModel(Arguments arguments) {
       writeInputs(*applied, arguments.inputs, driver.diagnostics());
   }
   if (driver.report())
-    return kRejected;
+    return driver.failureCode();
   std::string save =
       arguments.save.empty() && arguments.check ? folder.file("split.safetensors") : arguments.save;
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -24,8 +24,8 @@ static bool isPerMicrobatch(Operation *op) {
 static void printCalls(StageOp stage, int64_t microbatches, llvm::raw_ostream &os) {
   std::map<std::string, std::pair<int64_t, int64_t>> calls;
   for (Operation &op : stage.getBody().front()) {
-    if (!isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::SendOp,
-             ccl::RecvOp>(op))
+    if (!isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp, ccl::AllToAllOp, ccl::ExchangeOp,
+             ccl::SendOp, ccl::RecvOp>(op))
       continue;
     int64_t times = isPerMicrobatch(&op) ? microbatches : 1;
     auto &[count, bytes] = calls[op.getName().stripDialect().str()];

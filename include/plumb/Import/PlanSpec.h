@@ -170,6 +170,7 @@ struct PlanSpec {
   std::vector<Initial> init;                              ///< The last entry that matches counts.
   std::optional<Loss> loss;
   std::optional<Optimizer> optimizer;
+  std::optional<Located<std::string>> topology; ///< JSON, checked; see Redistribution/Topology.h.
 
   Place place(Range range) const { return source->place(range); }
   const MeshAxis *findAxis(std::string_view name) const;

@@ -19,6 +19,8 @@ struct PlanOptions {
   std::optional<Topology> topology;
   /// Whether a step may be an exchange.
   bool exchange = true;
+  /// Whether a step may lead over a layout whose shards differ in size, where neither source nor target does.
+  bool uneven = true;
   /// Kinds of steps that a plan may not use.
   std::vector<StepKind> excluded;
   /// No step may need more bytes on a rank.
@@ -36,10 +38,26 @@ llvm::Expected<Plan> planRedistribution(const Mesh &mesh, llvm::ArrayRef<int64_t
                                         const Layout &from, const Layout &to,
                                         const PlanOptions &options = {});
 
-/// Plans by everything they depend on: repeated layers are planned once.
+/// A plan that does not do what it says. Nothing that a user writes leads here: the planner is wrong.
+class WrongPlan : public llvm::ErrorInfo<WrongPlan> {
+public:
+  static char ID;
+  /// `question` is what to ask `plumbc` to see it again.
+  WrongPlan(std::string question, std::string finding)
+      : question(std::move(question)), finding(std::move(finding)) {}
+
+  std::string question, finding;
+
+  void log(llvm::raw_ostream &os) const override;
+  std::error_code convertToErrorCode() const override;
+};
+
+/// Plans by everything they depend on: repeated layers are planned once. No plan leaves the cache that the
+/// interpreter has not executed.
 class PlanCache {
 public:
-  /// As `planRedistribution`. The plan lives as long as the cache. Failures are not kept.
+  /// As `planRedistribution`, or fails with `WrongPlan`. The plan lives as long as the cache. Failures are
+  /// not kept.
   llvm::Expected<const Plan *> get(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
                                    const Layout &from, const Layout &to, const PlanOptions &options = {});
   size_t size() const { return plans.size(); }

@@ -27,6 +27,8 @@ struct BatchAnswer {
   /// One JSON object without a newline; `{"id": …, "error": "…"}` if the row was rejected.
   std::string json;
   bool rejected = false;
+  /// The planner was wrong.
+  bool wrong = false;
 };
 
 /// Answers one line of a batch: {"mesh": {"x": 2}, "shape": [4], "src": [["x"]], "partial": [], "dst": [[]],

@@ -45,6 +45,9 @@ struct Topology {
 /// left out keeps its default. Unknown keys and axes are errors.
 llvm::Expected<Topology> parseTopology(const Mesh &mesh, llvm::StringRef json);
 
+/// The name under which a mesh of the IR keeps that text.
+inline constexpr llvm::StringLiteral topologyAttribute = "plumb.topology";
+
 /// Fails on a bandwidth that is not positive or a negative latency or node size.
 llvm::Error checkTopology(const Topology &topology);
 

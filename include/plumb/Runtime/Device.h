@@ -68,7 +68,8 @@ struct Work {
   Kernel kernel{};
   void *to = nullptr;
   const void *from = nullptr;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0; ///< Of a copy: of each row.
+  std::size_t rows = 1, toPitch = 0, fromPitch = 0;
   int value = 0;
   CUevent_st awaited{};
   std::unique_ptr<Unit> unit{};

@@ -57,14 +57,33 @@ struct Tensor {
   std::span<const char *const> aliases = {};
 };
 
-/// Ranks that talk to each other: those that differ only in the mesh axes of the bit set `axes` and, when
-/// `pipeline` is not empty, in the pipeline coordinate, which runs over that list. Order in the communicator:
-/// the pipeline list slowest, in its own order, then the axes in mesh order. A rank whose pipeline coordinate
-/// is not in a non-empty list is no member; its handle is null.
+/// A mesh axis (size 0), or a factor of one: the coordinate is read as three digits, of `pre`, `size` and the
+/// rest, and this is the middle one.
+struct AxisFactor {
+  int axis;
+  std::int64_t pre = 1, size = 0;
+};
+
+/// Ranks that talk to each other: those that differ only in `axes` and, when `pipeline` is not empty, in the
+/// pipeline coordinate, which runs over that list. Order in the communicator: the pipeline list slowest, in
+/// its own order, then the axes as they are listed. A rank whose pipeline coordinate is not in a non-empty
+/// list is no member; its handle is null.
 struct Communicator {
   const char *name;
-  std::uint32_t axes;
+  std::span<const AxisFactor> axes;
   std::span<const int> pipeline;
+};
+
+/// `rows` rows of `run` elements, `fromPitch` and `toPitch` elements apart.
+struct Piece2D {
+  std::int64_t from, to, run, rows, fromPitch, toPitch;
+};
+
+/// What a member of an exchange sends to, or receives from, another; in elements.
+struct Message {
+  int peer;
+  std::int64_t offset;
+  std::size_t count;
 };
 
 /// One entry of a schedule table. `peer` is the pipeline coordinate at the other end of a transfer, -1
@@ -138,6 +157,15 @@ inline void check(cudaError_t error, const char *call, const char *file, int lin
 inline void check(ncclResult_t result, const char *call, const char *file, int line) {
   if (result != ncclSuccess) [[unlikely]]
     detail::settle(result, call, file, line);
+}
+
+/// Copies a piece on the device.
+template <class T>
+cudaError_t copyPiece(const Piece2D &piece, const T *from, T *to, cudaStream_t stream) {
+  auto bytes = [](std::int64_t elements) { return static_cast<std::size_t>(elements) * sizeof(T); };
+  return cudaMemcpy2DAsync(to + piece.to, bytes(piece.toPitch), from + piece.from, bytes(piece.fromPitch),
+                           bytes(piece.run), static_cast<std::size_t>(piece.rows), cudaMemcpyDeviceToDevice,
+                           stream);
 }
 
 } // namespace plumb

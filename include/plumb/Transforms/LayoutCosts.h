@@ -7,9 +7,8 @@
 #ifndef PLUMB_TRANSFORMS_LAYOUTCOSTS_H
 #define PLUMB_TRANSFORMS_LAYOUTCOSTS_H
 
-#include "plumb/Redistribution/Layout.h"
-#include "plumb/Redistribution/Planner.h"
 #include "plumb/Transforms/OpSharding.h"
+#include "plumb/Transforms/RedistributionPlans.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace plumb {
@@ -50,9 +49,6 @@ public:
   LayoutCost work(nn::TensorOpInterface op, const OpSharding &sharding, const OpLayouts &way);
 
 private:
-  redistribution::Layout coreLayout(LayoutAttr layout);
-  llvm::Expected<redistribution::Plan> plan(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
-
   struct Conversion {
     int64_t violations = 0;
     int64_t calls = 0;  ///< That communicate.
@@ -62,8 +58,7 @@ private:
   Conversion evaluate(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
 
   mlir::ModuleOp module;
-  redistribution::Mesh mesh;
-  llvm::StringRef pipelineAxis;
+  RedistributionPlans plans;
   llvm::DenseMap<std::tuple<mlir::Type, LayoutAttr, LayoutAttr>, Conversion> known;
 };
 

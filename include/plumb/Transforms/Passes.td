@@ -231,7 +231,8 @@ def PlanBoundaries : Plumb_Pass<"plan-boundaries"> {
     as it says a warning. Parameters that are stored in shards of a batch axis are gathered for each pass, or once per
     step. A value that must be whole over `microbatch` in the middle
     of a step is legal only if it depends on batch inputs alone: its computation moves to the `prologue`, its sum
-    into a state.
+    into a state. With a topology, a value that crosses to another stage does so in the layout that is cheapest: what
+    several ranks hold alike crosses once, in parts, and is gathered behind the slow link.
 
     Input:
 
@@ -288,9 +289,11 @@ def Partition : Plumb_Pass<"partition"> {
 def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
   let summary = "Lowers each redistribution to the calls of its cheapest plan";
   let description = [{
-    The plan comes from the redistribution core. Each step becomes one collective on blocks; packing before and
-    unpacking after it are views and transposes, kernels like any other. The sum over the copies of a parameter on
-    several pipeline coordinates joins the reduction over its batch axes.
+    The plan comes from the redistribution core, which has executed it for all ranks. Each collective step becomes one
+    call on blocks; packing before and unpacking after it are views and transposes, kernels like any other. A slice is a
+    view, or a strided copy of the rank's own blocks. A permute or an exchange is a `ccl.exchange`, between copies where
+    its messages do not lie in the tensors as they are. The sum over the copies of a parameter on several pipeline
+    coordinates joins the reduction over its batch axes. Shards that differ in size are refused.
 
     Input:
 

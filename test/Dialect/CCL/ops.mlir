@@ -21,6 +21,17 @@ plumb.stage @s index 0 {
   %4 = ccl.slice %x over ["tp"] : (tensor<2x4xf32>) -> tensor<4xf32>
   // CHECK: ccl.keep_first %[[X]] over ["tp"] : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %5 = ccl.keep_first %x over ["tp"] : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: ccl.all_reduce %[[X]] on @tp {reduction = "max"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %6 = ccl.all_reduce %x on @tp {reduction = "max"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: ccl.extract %[[X]] over ["tp:(2)4"] : (tensor<2x4xf32>) -> tensor<2xf32>
+  %7 = ccl.extract %x over ["tp:(2)4"] : (tensor<2x4xf32>) -> tensor<2xf32>
+  // CHECK: ccl.insert %{{.*}} over ["tp"] : (tensor<2xf32>) -> tensor<2x4xf32>
+  %8 = ccl.insert %7 over ["tp"] : (tensor<2xf32>) -> tensor<2x4xf32>
+  // CHECK: ccl.exchange %[[X]] on @tp sends [array<i64: 1, 0, 8>, array<i64: 0, 0, 8>]
+  // CHECK-SAME: receives [array<i64: 1, 0, 8>, array<i64: 0, 0, 8>] : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %9 = ccl.exchange %x on @tp sends [array<i64: 1, 0, 8>, array<i64: 0, 0, 8>] receives [array<i64: 1, 0, 8>, array<i64: 0, 0, 8>] : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: ccl.copy %[[X]], %{{.*}} over ["tp"] pieces {{\[}}[array<i64: 0, 0, 1, 4, 2, 1>, array<i64>], [array<i64>, array<i64: 0, 0, 4, 1, 4, 4>]]
+  %10 = ccl.copy %x, %9 over ["tp"] pieces [[array<i64: 0, 0, 1, 4, 2, 1>, array<i64>], [array<i64>, array<i64: 0, 0, 4, 1, 4, 4>]] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4xf32>
   // CHECK: ccl.send %[[X]] to 1 on @forward_0_1 : tensor<2x4xf32>
   ccl.send %x to 1 on @forward_0_1 : tensor<2x4xf32>
 }

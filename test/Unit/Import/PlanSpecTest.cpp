@@ -219,9 +219,18 @@ TEST(PlanSpec, CrossEntropyHasATarget) {
             "1:64: \"target\" belongs to \"reduce\": \"cross_entropy\"");
 }
 
+TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "topology": {"node_size": -1}})json"),
+            "1:47: \"node_size\" must be an integer of at least 0, found the integer -1");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "topology": {"axes": {"dp": {}}}})json"),
+            "1:33: topology: axes names 'dp', which is not on the mesh tp=2");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "topology": {"network": {"bandwidth": 0}}})json"),
+            "1:33: topology: links between nodes: a bandwidth of 0.00 bytes per second is not positive");
+}
+
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"storage", "recompute", "precision", "memory_limit", "topology", "costs",
-                          "batch_norm", "bounds", "seed"})
+  for (const char *key :
+       {"storage", "recompute", "precision", "memory_limit", "costs", "batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
   for (const char *key : {"bind", "template", "in_src", "in_dst", "out_src", "out_dst", "out_names", "unit",

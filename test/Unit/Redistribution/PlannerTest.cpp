@@ -156,4 +156,18 @@ TEST(Interpreter, ShrinksLargeTensors) {
   planned(m, {1 << 20, 4096}, layout(m, "[{},{}] partial{x}"), layout(m, "[{},{y}]"));
 }
 
+TEST(Interpreter, ShrinksLargeMeshes) {
+  PlanOptions collectives;
+  collectives.exchange = false;
+  Mesh m = mesh("x=2,y=4,z=8");
+  auto plan = planned(m, {64, 64, 64}, layout(m, "[{y},{z},{x}]"), layout(m, "[{},{y},{z,x}]"), collectives);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->steps.front().kind, StepKind::Permute);
+  m = mesh("x=4,y=4,z=8");
+  planned(m, {128, 128, 128}, layout(m, "[{},{x,y},{z}]"), layout(m, "[{},{},{y,x}]"), collectives);
+  // What is wrong is found there too.
+  plan->steps.front().after = layout(plan->mesh, "[{z:(2)2,x},{y,z:(4)2},{z:(1)2}]");
+  EXPECT_NE(messageOf(verifyPlan(*plan)), "");
+}
+
 } // namespace

@@ -145,7 +145,8 @@ TEST(Ranks, AreNumberedRowMajor) {
 
 TEST(Communicators, DifferOnlyInTheirAxes) {
   Program program = ::program(1);
-  Communicator dp{"dp", 0b010, {}}, both{"dp+tp", 0b110, {}}, none{"self", 0, {}};
+  const AxisFactor overDp[] = {{1}}, overBoth[] = {{1}, {2}};
+  Communicator dp{"dp", overDp, {}}, both{"dp+tp", overBoth, {}}, none{"self", {}, {}};
   EXPECT_EQ(membersOf(program, dp, 9), (std::vector<int>{7, 9, 11}));
   EXPECT_EQ(membersOf(program, both, 8), (std::vector<int>{6, 7, 8, 9, 10, 11}));
   EXPECT_EQ(membersOf(program, none, 4), (std::vector<int>{4}));
@@ -154,12 +155,24 @@ TEST(Communicators, DifferOnlyInTheirAxes) {
 TEST(Communicators, FollowThePipelineList) {
   Program program = ::program(1);
   const int backwards[] = {1, 0}, last[] = {1};
-  EXPECT_EQ(membersOf(program, {"edge", 0, backwards}, 3), (std::vector<int>{9, 3}));
-  EXPECT_EQ(membersOf(program, {"edge", 0b100, backwards}, 3), (std::vector<int>{8, 9, 2, 3}));
-  // The list governs the pipeline axis even where its bit is set.
-  EXPECT_EQ(membersOf(program, {"edge", 0b001, last}, 9), (std::vector<int>{9}));
-  EXPECT_TRUE(membersOf(program, {"edge", 0, last}, 3).empty());
-  EXPECT_EQ(membersOf(program, {"pp", 0b001, {}}, 3), (std::vector<int>{3, 9}));
+  const AxisFactor overPp[] = {{0}}, overTp[] = {{2}};
+  EXPECT_EQ(membersOf(program, {"edge", {}, backwards}, 3), (std::vector<int>{9, 3}));
+  EXPECT_EQ(membersOf(program, {"edge", overTp, backwards}, 3), (std::vector<int>{8, 9, 2, 3}));
+  // The list governs the pipeline axis even where it is among the axes.
+  EXPECT_EQ(membersOf(program, {"edge", overPp, last}, 9), (std::vector<int>{9}));
+  EXPECT_TRUE(membersOf(program, {"edge", {}, last}, 3).empty());
+  EXPECT_EQ(membersOf(program, {"pp", overPp, {}}, 3), (std::vector<int>{3, 9}));
+}
+
+TEST(Communicators, RunOverFactorsOfAnAxis) {
+  Program program = ::program(1);
+  const Axis mesh[] = {{"dp", 2}, {"tp", 12}};
+  program.mesh = mesh;
+  program.pipelineAxis = -1;
+  const AxisFactor outer[] = {{1, 1, 2}}, middle[] = {{1, 2, 3}}, swapped[] = {{1, 6, 2}, {1, 1, 2}};
+  EXPECT_EQ(membersOf(program, {"outer", outer, {}}, 20), (std::vector<int>{14, 20}));
+  EXPECT_EQ(membersOf(program, {"middle", middle, {}}, 21), (std::vector<int>{19, 21, 23}));
+  EXPECT_EQ(membersOf(program, {"swapped", swapped, {}}, 3), (std::vector<int>{2, 8, 3, 9}));
 }
 
 } // namespace

@@ -114,8 +114,9 @@ const Tensor kGradients[] = {{"w", DType::F32, 1, {{kColumns, 1, {kDp, -1, -1, -
 const Tensor kLoss{"loss", DType::F32, 0, {}, kLossOffsets};
 const int kBoth[] = {0, 1};
 enum { Forward, Backward, Storage, Total };
+const AxisFactor kOverDp[] = {{kDp}};
 const Communicator kCommunicators[] = {
-    {"forward", 0, kBoth}, {"backward", 0, kBoth}, {"storage", 1 << kDp, {}}, {"loss", 1 << kDp, {}}};
+    {"forward", {}, kBoth}, {"backward", {}, kBoth}, {"storage", kOverDp, {}}, {"loss", kOverDp, {}}};
 
 template <int M>
 void stepOfStage0(Rank &rank) {

@@ -24,8 +24,8 @@ def CCL_CommunicatorOp : CCL_Op<"communicator", [Symbol]> {
   let summary = "A communicator: ranks that differ only in the given axes and pipeline coordinates";
   let description = [{
     A rank is a member when its pipeline coordinate is in `pipeline`; an empty list stands for its own coordinate.
-    Members are ordered by the pipeline list, then row-major over the axes. Communicators are created in the order
-    of their ops.
+    Members are ordered by the pipeline list, then row-major over the axes. An axis `"tp:(2)4"` is the factor of size 4
+    of `tp` that lies inside a factor of size 2. Communicators are created in the order of their ops.
 
     ```mlir
     ccl.communicator @tp axes ["tp"] pipeline []
@@ -34,18 +34,25 @@ def CCL_CommunicatorOp : CCL_Op<"communicator", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$pipeline);
   let assemblyFormat = "$sym_name `axes` $axes `pipeline` $pipeline attr-dict";
+  let hasVerifier = 1;
 }
 
-class CCL_CollectiveOp<string mnemonic> : CCL_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$communicator);
+class CCL_CollectiveOp<string mnemonic, dag attributes = (ins)>
+    : CCL_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let arguments = !con((ins AnyRankedTensor:$input, FlatSymbolRefAttr:$communicator), attributes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `on` $communicator attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def CCL_AllReduceOp : CCL_CollectiveOp<"all_reduce"> {
+/// `sum`, `avg`, `min`, `max` or `product`.
+defvar CCL_Reduction = (ins DefaultValuedStrAttr<StrAttr, "sum">:$reduction);
+
+def CCL_AllReduceOp : CCL_CollectiveOp<"all_reduce", CCL_Reduction> {
   let summary = "Sum over all members, everywhere";
   let description = [{
+    Another `reduction` than `sum` is named: `avg`, `min`, `max` or `product`.
+
     ```
     rank 0: [a]        [a+b]
     rank 1: [b]   →    [a+b]
@@ -61,7 +68,7 @@ def CCL_AllGatherOp : CCL_CollectiveOp<"all_gather"> {
     ```
   }];
 }
-def CCL_ReduceScatterOp : CCL_CollectiveOp<"reduce_scatter"> {
+def CCL_ReduceScatterOp : CCL_CollectiveOp<"reduce_scatter", CCL_Reduction> {
   let summary = "Block i of the sum, at member i: the operand has a leading dim of the members";
   let description = [{
     ```
@@ -80,6 +87,65 @@ def CCL_AllToAllOp : CCL_CollectiveOp<"all_to_all"> {
   }];
 }
 
+def CCL_ExchangeOp : CCL_Op<"exchange", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "One group of sends and receives, which may differ from member to member";
+  let description = [{
+    Per member the messages `[peer, offset, count, …]` that it sends from its operand and those that it receives into its
+    result, in elements. Each pair of members exchanges at most one message per direction.
+
+    ```mlir
+    // Two members swap their tensors.
+    %y = ccl.exchange %x on @tp sends [array<i64: 1, 0, 8>, array<i64: 0, 0, 8>]
+        receives [array<i64: 1, 0, 8>, array<i64: 0, 0, 8>] : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$communicator,
+                       TypedArrayAttrBase<DenseI64ArrayAttr, "messages per member">:$sends,
+                       TypedArrayAttrBase<DenseI64ArrayAttr, "messages per member">:$receives);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $input `on` $communicator `sends` $sends `receives` $receives attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def CCL_CopyOp : CCL_Op<"copy", [Pure]> {
+  let summary = "Fills the result with strided pieces of the operands, which may differ from member to member";
+  let description = [{
+    What an exchange needs before (pack) and after (unpack). `pieces` has an entry per operand, in it one per member along
+    `axes`, in it six numbers per piece: offset in the operand, offset in the result, elements in a row, rows, distance
+    of rows in the operand and in the result.
+
+    ```mlir
+    // The first column for one member, the second for the other.
+    %y = ccl.copy %x over ["tp"] pieces [[array<i64: 0, 0, 1, 4, 2, 1>, array<i64: 1, 0, 1, 4, 2, 1>]]
+        : (tensor<4x2xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, StrArrayAttr:$axes, ArrayAttr:$pieces);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$inputs `over` $axes `pieces` $pieces attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def CCL_ExtractOp : CCL_Op<"extract", [Pure]> {
+  let summary = "The rank's own blocks: the second dim of the operand is over `axes`, outermost first";
+  let description = [{ As `ccl.slice`, for blocks that do not lie side by side: they are copied. }];
+  let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def CCL_InsertOp : CCL_Op<"insert", [Pure]> {
+  let summary = "The operand among zeros: the second dim of the result is over `axes`, outermost first";
+  let description = [{ The inverse of `ccl.extract`. Summed over `axes` it is the gathered tensor: sharded to partial. }];
+  let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 def CCL_SliceOp : CCL_Op<"slice", [Pure]> {
   let summary = "The rank's own block: the operand has a leading dim over `axes`, outermost first";
   let description = [{ No data moves: the result is a part of the operand's buffer. }];
@@ -94,6 +160,7 @@ def CCL_KeepFirstOp : CCL_Op<"keep_first", [Pure]> {
   let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def CCL_SendOp : CCL_Op<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {

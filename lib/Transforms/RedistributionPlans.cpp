@@ -1,0 +1,159 @@
+//===- RedistributionPlans.cpp - Passes ask the redistribution core ----------===//
+
+#include "plumb/Transforms/RedistributionPlans.h"
+#include "ExchangeTables.h"
+#include "plumb/Redistribution/LayoutText.h"
+#include "plumb/Transforms/Utils.h"
+
+using namespace mlir;
+using namespace plumb;
+using redistribution::StepKind;
+
+RedistributionPlans::RedistributionPlans(ModuleOp module) : module(module) {
+  if (auto pipeline = findOp<PipelineOp>(module))
+    pipelineAxis = pipeline.getAxis();
+  auto meshOp = findOp<MeshOp>(module);
+  for (auto [name, size] : llvm::zip(meshOp.getAxes().getAsValueRange<StringAttr>(), meshOp.getSizes()))
+    mesh.axes.push_back({name.str(), size});
+  // With latencies: several small steps may move fewer bytes than one call and yet take longer.
+  options.topology = redistribution::Topology();
+  if (auto text = meshOp->getAttrOfType<StringAttr>(redistribution::topologyAttribute)) {
+    if (auto topology = redistribution::parseTopology(mesh, text))
+      options.topology = *topology;
+    else
+      problem = llvm::toString(topology.takeError());
+  }
+  // A stage has one local shape per tensor.
+  options.uneven = false;
+}
+
+redistribution::Layout RedistributionPlans::toCore(LayoutAttr layout) const {
+  redistribution::Layout result;
+  auto convert = [&](AxisRefAttr axis) {
+    unsigned index = *mesh.find(axis.getName().getValue());
+    return axis.isWhole() ? redistribution::wholeAxis(mesh, index)
+                          : redistribution::AxisRef{index, axis.getPreSize(), axis.getSize()};
+  };
+  for (DimShardingAttr dim : layout.getDims()) {
+    redistribution::DimSharding sharding;
+    sharding.blocks = dim.getBlocks();
+    for (AxisRefAttr axis : dim.getAxes())
+      if (axis.getName() != kMicrobatchAxis)
+        sharding.axes.push_back(convert(axis));
+    result.dims.push_back(sharding);
+  }
+  for (PartialAttr partial : layout.getPartial())
+    if (partial.getAxis().getName() != kMicrobatchAxis && partial.getAxis().getName() != pipelineAxis)
+      result.partial.push_back(
+          {convert(partial.getAxis()), redistribution::reductionFromName(partial.getReduction().getValue())
+                                           .value_or(redistribution::Reduction::Sum)});
+  return result;
+}
+
+SmallVector<int64_t> RedistributionPlans::shapeOf(RankedTensorType global, LayoutAttr layout) const {
+  SmallVector<int64_t> shape(global.getShape());
+  for (auto [size, dim] : llvm::zip(shape, layout.getDims()))
+    for (AxisRefAttr axis : dim.getAxes())
+      if (axis.getName() == kMicrobatchAxis)
+        size /= getMicrobatches(module);
+  return shape;
+}
+
+/// Whether a program can hold the step: the tables of a step that differs from rank to rank must be of
+/// bounded size.
+static bool isExecutable(const redistribution::Plan &plan, const redistribution::Step &step) {
+  if (step.kind != StepKind::Permute && step.kind != StepKind::Exchange)
+    return true;
+  redistribution::Step sorted = step;
+  llvm::sort(sorted.axes);
+  return exchangeTables(plan.mesh, plan.shape, sorted).has_value();
+}
+
+/// The first axis of `layout` that neither the mesh nor time has.
+static AxisRefAttr findUnknownAxis(const redistribution::Mesh &mesh, LayoutAttr layout) {
+  auto isKnown = [&](AxisRefAttr axis) {
+    return axis.getName() == kMicrobatchAxis || mesh.find(axis.getName().getValue());
+  };
+  for (DimShardingAttr dim : layout.getDims())
+    for (AxisRefAttr axis : dim.getAxes())
+      if (!isKnown(axis))
+        return axis;
+  for (PartialAttr partial : layout.getPartial())
+    if (!isKnown(partial.getAxis()))
+      return partial.getAxis();
+  return {};
+}
+
+static int64_t bytesOf(RankedTensorType type) { return (type.getElementTypeBitWidth() + 7) / 8; }
+
+/// What `planWith` answers, without the steps that a program cannot hold.
+template <typename PlanWith>
+static auto planExecutable(const redistribution::PlanOptions &options, PlanWith planWith) {
+  auto plan = planWith(options);
+  auto executable = [](const redistribution::Plan &found) {
+    return llvm::all_of(found.steps, [&](const auto &step) { return isExecutable(found, step); });
+  };
+  if (!plan || executable(**plan))
+    return plan;
+  redistribution::PlanOptions collectives = options;
+  collectives.exchange = false;
+  collectives.excluded.push_back(StepKind::Permute);
+  return planWith(collectives);
+}
+
+FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp op) {
+  if (!problem.empty())
+    return emitError(findOp<MeshOp>(module).getLoc()) << problem;
+  for (LayoutAttr layout : {op.getFrom(), op.getTo()})
+    if (AxisRefAttr axis = findUnknownAxis(mesh, layout))
+      return emitModelError(op) << "names the axis " << axis.getName() << ", which is not on the mesh "
+                                << redistribution::toString(mesh);
+  auto global = cast<RankedTensorType>(op.getGlobal().value_or(op.getInput().getType()));
+  SmallVector<int64_t> shape = shapeOf(global, op.getFrom());
+  redistribution::Layout from = toCore(op.getFrom()), to = toCore(op.getTo());
+  auto plan = planExecutable(options, [&](const redistribution::PlanOptions &with) {
+    return cache.get(mesh, shape, bytesOf(global), from, to, with);
+  });
+  if (plan)
+    return *plan;
+  llvm::Error error = plan.takeError();
+  if (error.isA<redistribution::WrongPlan>())
+    return emitError(op.getLoc()) << llvm::toString(std::move(error));
+  return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
+                            << " cannot be planned: " << llvm::toString(std::move(error));
+}
+
+llvm::Expected<redistribution::Plan> RedistributionPlans::estimate(RankedTensorType global, LayoutAttr from,
+                                                                   LayoutAttr to) const {
+  SmallVector<int64_t> shape = shapeOf(global, from);
+  auto plan = planExecutable(options, [&](const redistribution::PlanOptions &with) {
+    auto found =
+        redistribution::planRedistribution(mesh, shape, bytesOf(global), toCore(from), toCore(to), with);
+    using Owner = std::unique_ptr<redistribution::Plan>;
+    return found ? llvm::Expected<Owner>(std::make_unique<redistribution::Plan>(std::move(*found)))
+                 : llvm::Expected<Owner>(found.takeError());
+  });
+  if (!plan)
+    return plan.takeError();
+  return std::move(**plan);
+}
+
+std::optional<double> RedistributionPlans::cost(RankedTensorType global, LayoutAttr from,
+                                                LayoutAttr to) const {
+  if (from == to)
+    return 0;
+  llvm::Expected<redistribution::Plan> plan = estimate(global, from, to);
+  if (plan)
+    return plan->cost;
+  llvm::consumeError(plan.takeError());
+  return std::nullopt;
+}
+
+double RedistributionPlans::transferCost(RankedTensorType local, StringRef axis) const {
+  std::optional<unsigned> index = mesh.find(axis);
+  if (!index)
+    return 0;
+  redistribution::Link link = options.topology->link(mesh, redistribution::wholeAxis(mesh, *index));
+  double bytes = static_cast<double>(local.getNumElements() * bytesOf(local));
+  return link.latency + link.messageLatency + bytes / link.bandwidth;
+}
