@@ -1,6 +1,5 @@
 //===- PlanBoundaries.cpp - Redistributions where layouts disagree ---------===//
 
-#include "WireLayouts.h"
 #include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/LayoutSearch.h"
@@ -36,16 +35,12 @@ public:
           llvm::TypeSwitch<Operation *, LogicalResult>(&op)
               .Case<BoundaryOp>([&](BoundaryOp boundary) { return cross(boundary); })
               .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
-              .Case<RedistributeOp>([&](RedistributeOp redistribute) {
-                return require(redistribute->getOpOperand(0), redistribute.getFrom());
-              })
               .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
               .Case<StoreOp>([&](StoreOp store) { return stored(store); })
               .Default([](Operation *) { return success(); });
       if (failed(done))
         return failure();
     }
-    chooseWireLayouts(module, program);
     eraseDeadCode();
     return success();
   }
@@ -117,7 +112,7 @@ private:
       LayoutAttr updated =
           parameter.getUpdated() && !isCopy ? *parameter.getUpdated() : parameter.getLayoutAttr();
       SmallVector<LoadOp> loads = isCopy ? SmallVector<LoadOp>() : loadsOf(store.getValue());
-      if (!loads.empty() && getLayout(Value(loads.front())).getDims() != updated.getDims())
+      if (!loads.empty() && getLayout(loads.front().getResult()).getDims() != updated.getDims())
         accumulateApart(state, loads);
       state.setLayoutAttr(updated);
       return require(store->getOpOperand(0), updated);
@@ -147,14 +142,14 @@ private:
   /// A gradient that is accumulated in other shards than its parameter's needs a state of its own for that,
   /// since the local shapes differ: what accumulates, and the loads that the stored value is the sum of, are
   /// moved to it.
-  void accumulateApart(StateOp state, ArrayRef<LoadOp> loads) {
+  void accumulateApart(StateOp state, MutableArrayRef<LoadOp> loads) {
     std::string name = "sum." + state.getOf()->str();
     auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
     if (!symbols.contains(name)) {
       builder.setInsertionPoint(state);
       symbols[name] =
           StateOp::create(builder, state.getLoc(), name, "accumulator", state.getType(), state.getOfAttr(),
-                          IntegerAttr(), StringAttr(), getLayout(Value(LoadOp(loads.front()))).withPartial({}));
+                          IntegerAttr(), StringAttr(), getLayout(loads.front().getResult()).withPartial({}));
       for (AccumulateOp accumulate : accumulations[state.getSymName()])
         accumulate.setSymbolAttr(symbol);
     }
