@@ -53,6 +53,7 @@ static Schema pipeline() {
       named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\"."));
   Schema moduleLists = named("lists of module names",
                              array("Module names of each stage.", array("A stage.", text("A module name."))));
+  moduleLists.minimum = 1;
   return object(
       "How a step runs through the pipeline.",
       {{"axis", text("The mesh axis of the stages; \"pp\" if not given.")},

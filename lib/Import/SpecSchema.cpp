@@ -360,6 +360,8 @@ nlohmann::ordered_json toJsonSchema(const Schema &schema) {
   case Schema::Kind::Array:
     json["type"] = "array";
     json["items"] = toJsonSchema(schema.elements.front());
+    if (schema.minimum != INT64_MIN)
+      json["minItems"] = schema.minimum;
     break;
   case Schema::Kind::Pattern:
     json["type"] = "string";

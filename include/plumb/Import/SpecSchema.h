@@ -34,8 +34,9 @@ struct Schema {
   std::vector<Choice> choices;      ///< Enum.
   std::string pattern;              ///< Pattern: an ECMAScript regular expression for the whole string.
   std::string words;                ///< What such a value is called in messages; empty: by its kind.
-  int64_t minimum = INT64_MIN;      ///< Integer and Number.
-  bool isSupported = true;          ///< Known, described, and refused by this version.
+  int64_t minimum =
+      INT64_MIN; ///< Integer and Number; of an Array the number of elements, which its reader checks.
+  bool isSupported = true; ///< Known, described, and refused by this version.
 };
 
 struct Property {

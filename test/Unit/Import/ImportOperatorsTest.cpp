@@ -127,7 +127,8 @@ TEST(ImportOperators, SumsAndMeans) {
   self.push_back({"keepdim", {{"as_bool", true}}});
   EXPECT_EQ(built(Program({{{2, 4}}}).node("mean.dim", self, {{{2, 1}}})),
             "%1 = nn.sum %0 dims [1] keepdim : (tensor<2x4xf32>) -> tensor<2x1xf32>\n"
-            "%2 = nn.scale %1 by 2.500000e-01 : (tensor<2x1xf32>) -> tensor<2x1xf32>\n");
+            "%2 = nn.scale %1 by 2.500000e-01 {plumb.mean = 0.000000e+00 : f64} : (tensor<2x1xf32>) -> "
+            "tensor<2x1xf32>\n");
   self[1].second = integers({2});
   EXPECT_NE(refused(Program({{{2, 4}}}).node("sum.dim_IntList", self, {{{2, 1}}}))
                 .find("names dimension 2 of a tensor of rank 2"),

@@ -58,9 +58,9 @@ TEST(InlineRegions, WhatRunsWithoutGradientsIsDetachedAndItsMarkersCount) {
   Imported imported = import(program);
   EXPECT_EQ(count<PipeSplitOp>(*imported.module), 1);
   EXPECT_EQ(imported.text(), "%1 = nn.relu %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
-                             "%2 = nn.detach %1 : tensor<4x8xf32>\n"
+                             "%2 = nn.detach %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
                              "%3 = nn.tanh %2 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
-                             "%4 = nn.detach %3 : tensor<4x8xf32>\n"
+                             "%4 = nn.detach %3 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
                              "%5 = nn.relu %4 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n");
 }
 
@@ -72,7 +72,7 @@ TEST(InlineRegions, NestedRegionsHaveTheirOwnSetting) {
   addRegion(program, "wrap_with_set_grad_enabled", {off()}, body, "x0", kTensor);
   EXPECT_EQ(import(program).text(), "%1 = nn.relu %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
                                     "%2 = nn.tanh %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
-                                    "%3 = nn.detach %2 : tensor<4x8xf32>\n");
+                                    "%3 = nn.detach %2 : (tensor<4x8xf32>) -> tensor<4x8xf32>\n");
 }
 
 TEST(InlineRegions, ARegionMayPassItsOperandOn) {
