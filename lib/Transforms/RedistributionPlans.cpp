@@ -86,19 +86,11 @@ static AxisRefAttr findUnknownAxis(const redistribution::Mesh &mesh, LayoutAttr 
 
 static int64_t bytesOf(RankedTensorType type) { return (type.getElementTypeBitWidth() + 7) / 8; }
 
-/// What `planWith` answers, without the steps that a program cannot hold.
-template <typename PlanWith>
-static auto planExecutable(const redistribution::PlanOptions &options, PlanWith planWith) {
-  auto plan = planWith(options);
-  auto executable = [](const redistribution::Plan &found) {
-    return llvm::all_of(found.steps, [&](const auto &step) { return isExecutable(found, step); });
-  };
-  if (!plan || executable(**plan))
-    return plan;
-  redistribution::PlanOptions collectives = options;
-  collectives.exchange = false;
-  collectives.excluded.push_back(StepKind::Permute);
-  return planWith(collectives);
+redistribution::PlanOptions RedistributionPlans::collectives() const {
+  redistribution::PlanOptions result = options;
+  result.exchange = false;
+  result.excluded.push_back(StepKind::Permute);
+  return result;
 }
 
 FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp op) {
@@ -111,9 +103,12 @@ FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp
   auto global = cast<RankedTensorType>(op.getGlobal().value_or(op.getInput().getType()));
   SmallVector<int64_t> shape = shapeOf(global, op.getFrom());
   redistribution::Layout from = toCore(op.getFrom()), to = toCore(op.getTo());
-  auto plan = planExecutable(options, [&](const redistribution::PlanOptions &with) {
+  auto ask = [&](const redistribution::PlanOptions &with) {
     return cache.get(mesh, shape, bytesOf(global), from, to, with);
-  });
+  };
+  llvm::Expected<const redistribution::Plan *> plan = ask(options);
+  if (plan && !llvm::all_of((*plan)->steps, [&](const auto &step) { return isExecutable(**plan, step); }))
+    plan = ask(collectives());
   if (plan)
     return *plan;
   llvm::Error error = plan.takeError();
@@ -125,17 +120,8 @@ FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp
 
 llvm::Expected<redistribution::Plan> RedistributionPlans::estimate(RankedTensorType global, LayoutAttr from,
                                                                    LayoutAttr to) const {
-  SmallVector<int64_t> shape = shapeOf(global, from);
-  auto plan = planExecutable(options, [&](const redistribution::PlanOptions &with) {
-    auto found =
-        redistribution::planRedistribution(mesh, shape, bytesOf(global), toCore(from), toCore(to), with);
-    using Owner = std::unique_ptr<redistribution::Plan>;
-    return found ? llvm::Expected<Owner>(std::make_unique<redistribution::Plan>(std::move(*found)))
-                 : llvm::Expected<Owner>(found.takeError());
-  });
-  if (!plan)
-    return plan.takeError();
-  return std::move(**plan);
+  return redistribution::planRedistribution(mesh, shapeOf(global, from), bytesOf(global), toCore(from),
+                                            toCore(to), collectives());
 }
 
 std::optional<double> RedistributionPlans::cost(RankedTensorType global, LayoutAttr from,

@@ -27,7 +27,8 @@ public:
   /// The cheapest plan that programs can execute; an error at `op` if there is none.
   mlir::FailureOr<const redistribution::Plan *> plan(RedistributeOp op);
 
-  /// The same plan for the sake of its costs, not executed by the interpreter.
+  /// A plan for the sake of its costs: of collectives alone, which are found soon, and not executed by the
+  /// interpreter. What is executed in the end costs no more.
   llvm::Expected<redistribution::Plan> estimate(mlir::RankedTensorType global, LayoutAttr from,
                                                 LayoutAttr to) const;
 
@@ -38,6 +39,8 @@ public:
   double transferCost(mlir::RankedTensorType local, llvm::StringRef axis) const;
 
 private:
+  redistribution::PlanOptions collectives() const;
+
   mutable mlir::ModuleOp module; ///< A handle; asking it its name is not const in MLIR.
   redistribution::Mesh mesh;
   llvm::StringRef pipelineAxis;

@@ -322,8 +322,9 @@ bool accepts(const Json &schema, const Json &value) {
     return true;
   }
   if (type == "array")
-    return value.is_array() && std::all_of(value.begin(), value.end(),
-                                           [&](const Json &v) { return accepts(schema["items"], v); });
+    return value.is_array() && value.size() >= schema.value("minItems", size_t{0}) &&
+           std::all_of(value.begin(), value.end(),
+                       [&](const Json &v) { return accepts(schema["items"], v); });
   if (type == "integer" || type == "number")
     return (type == "integer" ? value.is_number_integer() : value.is_number()) &&
            (!schema.contains("minimum") || value.get<double>() >= schema["minimum"].get<double>());
