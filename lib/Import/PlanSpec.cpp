@@ -195,7 +195,7 @@ LayoutEntry fromHuggingFace(const std::string &pattern, const Located<std::strin
 LayoutEntry toLayoutEntry(const json::Value &value) {
   LayoutEntry entry;
   entry.range = value.range;
-  entry.match = {"**", value.range};
+  entry.match.range = value.range;
   if (const json::Value *match = value.find("match"))
     entry.match = toString(*match);
   if (const json::Value *style = value.find("style"))
@@ -471,6 +471,8 @@ private:
   }
 
   void checkLayout(const LayoutEntry &entry) {
+    if (entry.match.value.empty() && !entry.templateName && entry.bind.empty())
+      error(entry.range, "this entry needs \"match\", the modules that it lays out");
     bool hasPorts = entry.inSource || entry.inTarget || entry.outSource || entry.outTarget;
     if (!entry.style && !entry.params && !entry.templateName && !hasPorts)
       error(entry.range,

@@ -70,6 +70,10 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
 }
 
 LogicalResult plumb::applyStorageRules(ModuleOp module, ProgramOp program) {
+  // Parameters without a layout are those of a plan that was rejected already.
+  if (llvm::any_of(module.getOps<ParameterOp>(),
+                   [](ParameterOp parameter) { return !parameter.getLayout(); }))
+    return success();
   llvm::StringSet<> batchAxes = getBatchAxes(program);
   for (StorageRuleOp rule : llvm::make_early_inc_range(module.getOps<StorageRuleOp>())) {
     if (failed(store(module, rule, batchAxes)))

@@ -10,8 +10,8 @@ static constexpr double kOperationsPerSecond = 4e14;
 static constexpr double kBytesPerSecond = 3e12;
 /// Of a call of any kind: at sizes where it decides, how many calls there are is what matters.
 static constexpr double kSecondsPerCall = 6.6e-6;
-/// Seconds of what cannot be done at all.
-static constexpr double kImpossible = 1e6;
+/// Violations of what cannot be done at all.
+static constexpr int64_t kImpossible = 1'000'000;
 
 static int64_t elementBytes(RankedTensorType type) { return std::max(1u, type.getElementTypeBitWidth() / 8); }
 
@@ -53,7 +53,7 @@ LayoutCosts::Conversion LayoutCosts::find(RankedTensorType type, LayoutAttr from
   if (entry != known.end())
     return entry->second;
   Conversion conversion = evaluate(type, from, to);
-  conversion.violations = microbatchViolations(microbatchRole(from), microbatchRole(to));
+  conversion.violations += microbatchViolations(microbatchRole(from), microbatchRole(to));
   return known[{type, from, to}] = conversion;
 }
 
@@ -67,12 +67,25 @@ bool LayoutCosts::isLocal(RankedTensorType type, LayoutAttr from, LayoutAttr to)
                       [](const redistribution::Step &step) { return redistribution::isLocal(step.kind); });
 }
 
+std::tuple<std::string, std::string, int64_t> LayoutCosts::describe(RankedTensorType type, LayoutAttr from,
+                                                                    LayoutAttr to) {
+  llvm::Expected<redistribution::Plan> found = plan(type, from, to);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return {"impossible", "", 0};
+  }
+  std::string steps;
+  for (const redistribution::Step &step : found->steps)
+    steps += (steps.empty() ? "" : ", ") + redistribution::toString(mesh, step);
+  return {found->label().str(), steps, static_cast<int64_t>(found->bytes)};
+}
+
 LayoutCosts::Conversion LayoutCosts::evaluate(RankedTensorType type, LayoutAttr from, LayoutAttr to) {
   Conversion result;
   llvm::Expected<redistribution::Plan> plan = plans.estimate(type, from, to);
   if (!plan) {
     llvm::consumeError(plan.takeError());
-    result.seconds = kImpossible;
+    result.violations = kImpossible;
     return result;
   }
   for (const redistribution::Step &step : plan->steps) {
@@ -81,7 +94,7 @@ LayoutCosts::Conversion LayoutCosts::evaluate(RankedTensorType type, LayoutAttr 
       elements *= static_cast<double>(size);
     // A sharded tensor as a part of a sum would have to be padded with zeros.
     if (step.kind == redistribution::StepKind::Mask && step.localBefore != step.localAfter)
-      result.seconds = kImpossible;
+      result.violations = kImpossible;
     result.calls += !redistribution::isLocal(step.kind);
     result.seconds += step.bytes / plans.getTopology().slowest(plans.getMesh(), step.axes).bandwidth +
                       elements * static_cast<double>(elementBytes(type)) / kBytesPerSecond;

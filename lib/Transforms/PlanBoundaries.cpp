@@ -63,12 +63,31 @@ private:
     LayoutAttr arriving = getLayout(boundary.getInput());
     if (failed(checkSource(boundary, arriving)) || failed(compute(boundary)))
       return failure();
+    describePort(boundary, arriving, getLayout(boundary.getInput()));
     if (boundary.getInput().getDefiningOp<RedistributeOp>())
       boundary.getInput().getDefiningOp()->setAttr(
           kPortAttr, builder.getStringAttr((boundary.getOwner() + " " + boundary.getPort()).str()));
     boundary.getResult().replaceAllUsesWith(boundary.getInput());
     boundary.erase();
     return success();
+  }
+
+  /// Keeps at its module what becomes of a port, for explanations.
+  void describePort(BoundaryOp boundary, LayoutAttr from, LayoutAttr to) {
+    auto owner = dyn_cast_or_null<ModuleNameOp>(SymbolTable::lookupSymbolIn(module, boundary.getOwner()));
+    if (!owner)
+      return;
+    auto type = cast<RankedTensorType>(boundary.getInput().getType());
+    auto [label, steps, bytes] = costs.describe(type, from, to);
+    SmallVector<Attribute> ports;
+    if (auto known = owner->getAttrOfType<ArrayAttr>(kPortsAttr))
+      llvm::append_range(ports, known);
+    ports.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("port", boundary.getPortAttr()), builder.getNamedAttr("from", from),
+         builder.getNamedAttr("to", to), builder.getNamedAttr("label", builder.getStringAttr(label)),
+         builder.getNamedAttr("steps", builder.getStringAttr(steps)),
+         builder.getNamedAttr("bytes", builder.getI64IntegerAttr(bytes))}));
+    owner->setAttr(kPortsAttr, builder.getArrayAttr(ports));
   }
 
   /// What the plan says of an output is a promise: it must be had without communication. Inputs are

@@ -56,6 +56,7 @@ public:
         return failure();
     }
     declareReads();
+    warnOfIdleAxes();
     LayoutSearch search(module, endCost);
     return search.run(collect(/*update=*/true));
   }
@@ -166,6 +167,25 @@ private:
       if (!entry->second.isPartialOver(partial.getAxis().getName()) &&
           !entry->second.isShardedOver(partial.getAxis().getName()))
         entry->second = joined(entry->second, partial.getAxis().getName());
+  }
+
+  /// Ranks of an axis that shards nothing all compute the same.
+  void warnOfIdleAxes() {
+    auto meshOp = findOp<MeshOp>(module);
+    auto pipeline = findOp<PipelineOp>(module);
+    for (auto [axis, size] : llvm::zip(meshOp.getAxes().getAsValueRange<StringAttr>(), meshOp.getSizes())) {
+      StringRef name = axis;
+      auto shards = [&](Operation &op) {
+        return llvm::any_of(op.getResults(), [&](Value result) {
+          LayoutAttr layout = getLayout(result);
+          return layout && layout.isShardedOver(name);
+        });
+      };
+      if (size > 1 && !(pipeline && pipeline.getAxis() == name) &&
+          llvm::none_of(*program.getBody().begin(), shards))
+        emitWarning(meshOp.getLoc()) << "the axis \"" << name << "\" of " << size
+                                     << " ranks shards nothing: all of them compute the same";
+    }
   }
 
   /// Every contribution arrives as its state has it.

@@ -13,17 +13,19 @@
 // PLAN: plumb.redistribute %[[Y]] from <@mesh, [{"dp"}, {}, {}], partial = {"tp" : sum}> to <@mesh, [{"dp"}, {"tp"}, {}]> {{.*}}plumb.port = "fc output.0"
 // PLAN-NOT: plumb.boundary
 plumb.mesh @mesh ["dp" = 2, "pp" = 1, "tp" = 2]
-plumb.input_rule "x" {dp = "shard(0)", tp = "shard(1)"}
+plumb.layout_rule "pre" {out_dst = {y = {tp = "shard(1)"}}}
 plumb.layout_rule "fc" params {weight = {tp = "shard(1)"}} {
     in_src = {x = {dp = "keep", tp = "shard(1)"}}, in_dst = {x = {tp = "replicate"}},
     out_names = ["y"], out_src = {y = {tp = "partial(sum)"}}, out_dst = {y = {tp = "shard(1)"}}}
+plumb.module @pre
 plumb.module @fc
 plumb.parameter @fc.weight : tensor<8x8xf32>
 plumb.state @output.0 "output" index 0 : tensor<4x2x8xf32>
 plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<4x2x8xf32>
+  %p = nn.relu %x {plumb.module = "pre"} : (tensor<4x2x8xf32>) -> tensor<4x2x8xf32>
   %w = plumb.load @fc.weight {plumb.module = "fc"} : tensor<8x8xf32>
-  %y = nn.einsum "bti,oi->bto"(%x, %w) {plumb.module = "fc"} : (tensor<4x2x8xf32>, tensor<8x8xf32>) -> tensor<4x2x8xf32>
+  %y = nn.einsum "bti,oi->bto"(%p, %w) {plumb.module = "fc"} : (tensor<4x2x8xf32>, tensor<8x8xf32>) -> tensor<4x2x8xf32>
   %z = nn.relu %y : (tensor<4x2x8xf32>) -> tensor<4x2x8xf32>
   plumb.store @output.0, %z : tensor<4x2x8xf32>
 }

@@ -1,4 +1,4 @@
-// RUN: plumb-opt %s --propagate-layouts --verify-diagnostics
+// RUN: plumb-opt %s --split-input-file --propagate-layouts --verify-diagnostics
 
 // Heads that the axis does not divide.
 
@@ -11,4 +11,16 @@ plumb.program @model {
   %0 = nn.einsum "ai,oi->ao"(%x, %w) : (tensor<8x16xf32>, tensor<48x16xf32>) -> tensor<8x48xf32>
   // expected-error @+1 {{module attn, m.py:9: 'nn.view' dim 1 of operand 0 is sharded by "tp" = 4, but it is made of 3 x 16, which that does not divide}}
   %1 = nn.view %0 {plumb.module = "attn", plumb.source = "m.py:9"} : (tensor<8x48xf32>) -> tensor<8x3x16xf32>
+}
+
+// -----
+
+// An axis that nothing uses.
+
+// expected-warning @+1 {{the axis "tp" of 2 ranks shards nothing: all of them compute the same}}
+plumb.mesh @mesh ["dp" = 2, "tp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1
+plumb.program @model {
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"dp"}, {}]>]} : tensor<8x16xf32>
+  %y = nn.relu %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
 }

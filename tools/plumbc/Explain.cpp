@@ -6,6 +6,7 @@
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Support/Suggest.h"
 #include "plumb/Transforms/Buffers.h"
+#include "plumb/Transforms/LayoutSearch.h"
 #include "plumb/Transforms/Ownership.h"
 #include "plumb/Transforms/PlanAttributes.h"
 #include "llvm/ADT/SetVector.h"
@@ -290,6 +291,23 @@ void Explanation::printWork(const Work &work) {
   }
 }
 
+/// The ports of which the plan states a layout, and what was planned for each.
+void Explanation::printPorts(StringRef name) {
+  auto op = cast<ModuleNameOp>(SymbolTable::lookupSymbolIn(module, name));
+  auto ports = op->getAttrOfType<ArrayAttr>(kPortsAttr);
+  if (!ports)
+    return;
+  for (auto port : ports.getAsRange<DictionaryAttr>()) {
+    StringRef steps = port.getAs<StringAttr>("steps").getValue();
+    os << "  " << port.getAs<StringAttr>("port").getValue() << ": "
+       << layoutText(port.getAs<LayoutAttr>("from")) << " to " << layoutText(port.getAs<LayoutAttr>("to"))
+       << ", " << port.getAs<StringAttr>("label").getValue();
+    if (!steps.empty())
+      os << ": " << steps << "; " << port.getAs<IntegerAttr>("bytes").getInt() << " bytes";
+    os << "\n";
+  }
+}
+
 std::string Explanation::explainModule(StringRef name) {
   std::vector<std::string> known;
   for (ModuleNameOp op : module.getOps<ModuleNameOp>())
@@ -297,6 +315,7 @@ std::string Explanation::explainModule(StringRef name) {
   if (!llvm::is_contained(known, name.str()))
     return "the model has no module \"" + name.str() + "\"" + didYouMean(name.str(), known);
   os << "module " << name << "\n";
+  printPorts(name);
   bool computes = false;
   for (auto [index, stage] : llvm::enumerate(pipeline.stages)) {
     Work work;

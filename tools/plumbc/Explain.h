@@ -32,6 +32,7 @@ private:
   void printSynchronisation(ParameterOp parameter);
   void printSharing(ParameterOp parameter);
   void printWork(const Work &work);
+  void printPorts(llvm::StringRef name);
   void printCall(mlir::Operation *op, unsigned indent);
   void printMembers(int64_t number);
   std::string describeStage(int64_t index);

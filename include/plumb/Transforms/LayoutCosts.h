@@ -45,6 +45,10 @@ public:
   /// Whether a tensor can be turned from one layout into another without communication.
   bool isLocal(mlir::RankedTensorType type, LayoutAttr from, LayoutAttr to);
 
+  /// What the planned steps amount to, the steps in words, and the most bytes that a rank moves.
+  std::tuple<std::string, std::string, int64_t> describe(mlir::RankedTensorType type, LayoutAttr from,
+                                                         LayoutAttr to);
+
   /// Of the work of an op on one rank.
   LayoutCost work(nn::TensorOpInterface op, const OpSharding &sharding, const OpLayouts &way);
 

@@ -23,6 +23,10 @@ inline constexpr llvm::StringLiteral kGatheredAttr = "plumb.gathered";
 /// On a redistribution: the port of a module, "h.0.mlp input.0", that asks for it.
 inline constexpr llvm::StringLiteral kPortAttr = "plumb.port";
 
+/// On a module, after `plan-boundaries`: its ports that the plan states, each {port, from, to, label, steps,
+/// bytes}.
+inline constexpr llvm::StringLiteral kPortsAttr = "plumb.ports";
+
 /// The layout in which an operand arrives at its reader: that of the value, and for a parameter that is
 /// stored in shards of batch axes that to which it is gathered, except for its update.
 LayoutAttr getArrivingLayout(mlir::OpOperand &operand);

@@ -304,6 +304,48 @@ TEST(NNSharding, ShardsComputeTheWhole) {
   }
 }
 
+/// Taken apart for each factor that can be, an op gives what it gives in one piece.
+TEST(NNSharding, ExpandedOpsComputeTheSame) {
+  const char *ops[] = {
+      "nn.embedding %0, %1 : (tensor<8x3xf64>, tensor<2x5xi64>) -> tensor<2x5x3xf64>",
+      "nn.embedding_backward %0, %1 : (tensor<2x5x3xf64>, tensor<2x5xi64>) -> tensor<8x3xf64>",
+      "nn.cross_entropy %0, %1 ignore 3 : (tensor<2x5x8xf64>, tensor<2x5xi64>) -> (tensor<2x5xf64>, "
+      "tensor<2x5xf64>)",
+      "nn.cross_entropy_backward %0, %1, %2, %3 ignore 3 : (tensor<6xf64>, tensor<6x8xf64>, tensor<6xi64>, "
+      "tensor<6xf64>) -> tensor<6x8xf64>",
+      "nn.softmax %0 causal : (tensor<2x4x4xf64>) -> tensor<2x4x4xf64>"};
+  for (const char *op : ops) {
+    SCOPED_TRACE(op);
+    auto whole = parse(functionOf(op)), expanded = parse(functionOf(op));
+    auto tensorOp = llvm::cast<TensorOpInterface>(opIn(*expanded));
+    ShardingRule rule = tensorOp.getShardingRule();
+    auto *factor =
+        llvm::find_if(rule.factors, [](const Factor &entry) { return entry.expanded.has_value(); });
+    ASSERT_NE(factor, rule.factors.end());
+    std::mt19937 random(5);
+    std::vector<Array> inputs;
+    for (mlir::Type type : functionIn(*whole).getFunctionType().getInputs())
+      inputs.push_back(Array::random(llvm::cast<mlir::RankedTensorType>(type), random));
+    OpBuilder builder(tensorOp);
+    tensorOp->replaceAllUsesWith(
+        tensorOp.expand(builder, static_cast<int>(factor - rule.factors.begin()), /*parts=*/2));
+    tensorOp->erase();
+    std::vector<Array> expected = Program(std::move(whole)).run("f", inputs);
+    std::vector<Array> actual = Program(std::move(expanded)).run("f", inputs);
+    for (size_t i = 0; i < expected.size(); ++i)
+      expectNear(actual[i], expected[i], 1e-12, "result " + std::to_string(i));
+  }
+}
+
+/// Several tables, each looked up by its own indices.
+TEST(NNSharding, SeveralTables) {
+  std::vector<Array> tables =
+      evaluate("nn.embedding %0, %1 : (tensor<2x3x1xf64>, tensor<2x2xi64>) -> tensor<2x2x1xf64>",
+               {generate({2, 3, 1}, [](const Shape &i) { return static_cast<double>(10 * i[0] + i[1]); }),
+                generate({2, 2}, [](const Shape &i) { return static_cast<double>(i[0] + i[1]); })});
+  EXPECT_EQ(tables[0].values, (std::vector<double>{0, 1, 11, 12}));
+}
+
 TEST(NNSharding, RulesInGlobalSizes) {
   auto rule = [](const std::string &op) { return toString(ruleOf(*parse(functionOf(op)))); };
   EXPECT_EQ(rule("nn.view %0 : (tensor<8x32x64xf32>) -> tensor<8x32x4x16xf32>"),

@@ -149,6 +149,43 @@ TEST(PlanSpec, TypeErrorsSayWhatIsExpectedAndFound) {
             "1:34: \"optimizer\" needs the key \"lr\"");
 }
 
+TEST(PlanSpec, LayoutsOfPortsTemplatesAndStorage) {
+  PlanSpec plan = valid(R"json({"mesh": {"dp": 2, "tp": 2}, "layouts": [
+      {"match": "mlp", "params": {"w": {"tp": "shard(0)"}}, "in_src": {"input.0": {"tp": "shard(1)"}},
+       "in_dst": {"input.0": {}}, "out_dst": {"y": "keep", "z": {"tp": "keep"}}, "out_names": ["y", "z"], "unit": 16,
+       "override": true, "communication": "mesh"},
+      {"template": "llama", "sequence_parallel": true},
+      {"template": {"layers.*.q_proj": "colwise", "layers.*.o_proj": "rowwise", "norm": "sequence_parallel",
+                    "lm_head": "colwise_rep", "mlp.gate_up_proj": "local_packed_rowwise"}}],
+      "storage": {"axis": "dp", "gather": "step"}, "optimizer": {"kind": "sgd", "lr": 1, "state": {"dp": "shard(0)"}}})json");
+  ASSERT_EQ(plan.layouts.size(), 7u);
+  const LayoutEntry &ports = plan.layouts[0];
+  EXPECT_EQ(ports.inSource->front().placements.front().placement.value.str(), "shard(1)");
+  EXPECT_TRUE(ports.inTarget->front().placements.empty());
+  EXPECT_TRUE(ports.outTarget->front().isKept);
+  EXPECT_TRUE(ports.outTarget->back().placements.front().isKept);
+  EXPECT_EQ(ports.outNames, (std::vector<std::string>{"y", "z"}));
+  EXPECT_EQ(ports.unit->value, 16);
+  EXPECT_TRUE(ports.isOverride);
+  EXPECT_EQ(ports.communication->value, "mesh");
+  EXPECT_EQ(plan.layouts[1].templateName->value, "llama");
+  EXPECT_TRUE(plan.layouts[1].sequenceParallel);
+  EXPECT_EQ(plan.layouts[2].match.value, "**.layers.*.q_proj");
+  EXPECT_EQ(plan.layouts[2].style->value, "colwise");
+  EXPECT_EQ(plan.layouts[4].style->value, "sequence");
+  EXPECT_TRUE(plan.layouts[5].outTarget->front().placements.empty());
+  EXPECT_EQ(plan.layouts[6].style->value, "rowwise");
+  EXPECT_EQ(plan.layouts[6].blocks->value, 2);
+  ASSERT_EQ(plan.storage.size(), 1u);
+  EXPECT_EQ(plan.storage[0].gather, "step");
+  EXPECT_EQ(plan.optimizer->state.front().axis.value, "dp");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "storage": {}})json"), "1:1: the mesh has no axis \"dp\"");
+  EXPECT_EQ(
+      errorOf(
+          R"json({"mesh": {"tp": 2}, "layouts": [{"match": "a", "in_dst": {"x": {"tpp": "keep"}}}]})json"),
+      "1:69: the mesh has no axis \"tpp\"; did you mean \"tp\"?");
+}
+
 TEST(PlanSpec, SplitPolicies) {
   PlanSpec plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {
       "split": {"policy": "balanced", "stages": 4, "by": "time"}}})json");
@@ -229,7 +266,8 @@ TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"recompute", "precision", "memory_limit", "costs", "batch_norm", "bounds", "seed"})
+  for (const char *key :
+       {"recompute", "precision", "memory_limit", "costs", "batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json").substr(0, 65),
@@ -274,6 +312,8 @@ TEST(PlanSpec, EntriesMustMakeSense) {
   EXPECT_EQ(
       errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*"}]})json"),
       "1:33: this entry changes nothing: it needs \"style\", \"template\", \"params\" or layouts of ports");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": [{"style": "colwise"}]})json"),
+            "1:33: this entry needs \"match\", the modules that it lays out");
   EXPECT_EQ(
       errorOf(
           R"json({"mesh": {"tp": 2}, "layouts": [{"match": "*", "style": "colwise", "params": {}}]})json"),

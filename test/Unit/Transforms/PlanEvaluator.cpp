@@ -399,6 +399,10 @@ private:
       Array array(shapeOf(op.getResult(0)));
       if (auto slice = dyn_cast<ccl::SliceOp>(op)) {
         int64_t position = positionOf(rank, slice.getAxes()), count = array.values.size();
+        if ((position + 1) * count > static_cast<int64_t>(in[rank].values.size())) {
+          difference = "a slice has less than it takes";
+          return;
+        }
         std::copy_n(in[rank].values.begin() + position * count, count, array.values.begin());
       } else if (auto keep = dyn_cast<ccl::KeepFirstOp>(op)) {
         if (positionOf(rank, keep.getAxes()) == 0)
@@ -421,6 +425,16 @@ private:
     ArrayAttr axes = cast<ccl::CommunicatorOp>(SymbolTable::lookupSymbolIn(module, symbol)).getAxes();
     std::vector<int64_t> members = world.group(rank, axes);
     int64_t own = llvm::find(members, rank) - members.begin(), count = array.values.size();
+    auto size = static_cast<int64_t>(members.size());
+    auto sent = static_cast<int64_t>(in[rank].values.size());
+    int64_t wanted = isa<ccl::AllGatherOp>(op)       ? sent * size
+                     : isa<ccl::ReduceScatterOp>(op) ? sent / size
+                                                     : sent;
+    if (count != wanted) {
+      difference = "a collective over " + std::to_string(size) + " ranks makes " + std::to_string(count) +
+                   " elements of " + std::to_string(sent);
+      return;
+    }
     for (auto [number, member] : llvm::enumerate(members)) {
       const std::vector<double> &source = in[member].values;
       if (isa<ccl::AllReduceOp>(op)) {
