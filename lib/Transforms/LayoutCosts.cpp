@@ -69,14 +69,14 @@ bool LayoutCosts::isLocal(RankedTensorType type, LayoutAttr from, LayoutAttr to)
 
 std::tuple<std::string, std::string, int64_t> LayoutCosts::describe(RankedTensorType type, LayoutAttr from,
                                                                     LayoutAttr to) {
-  llvm::Expected<redistribution::Plan> found = plan(type, from, to);
+  llvm::Expected<redistribution::Plan> found = plans.estimate(type, from, to);
   if (!found) {
     llvm::consumeError(found.takeError());
     return {"impossible", "", 0};
   }
   std::string steps;
   for (const redistribution::Step &step : found->steps)
-    steps += (steps.empty() ? "" : ", ") + redistribution::toString(mesh, step);
+    steps += (steps.empty() ? "" : ", ") + redistribution::toString(plans.getMesh(), step);
   return {found->label().str(), steps, static_cast<int64_t>(found->bytes)};
 }
 

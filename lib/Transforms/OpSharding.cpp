@@ -88,6 +88,7 @@ int64_t OpSharding::product(ArrayRef<AxisRefAttr> axes) const {
 }
 
 LogicalResult OpSharding::addOperand(unsigned index, LayoutAttr arriving) {
+  known.insert(static_cast<int>(index));
   for (auto [dim, sharding] : llvm::enumerate(arriving.getDims())) {
     Cuts read(rule.factors.size());
     if (!readDim(sharding, rule.operands[index][dim], read))
@@ -273,7 +274,10 @@ void OpSharding::addWays(const Cuts &cuts, SmallVectorImpl<OpLayouts> &ways) {
           return llvm::any_of(cut.axes, [&](AxisRefAttr used) { return overlaps(used, axis); });
         }))
       continue;
-    auto holds = [&](int operand) { return llvm::is_contained(holders, operand); };
+    // An operand of which nothing is known yet may still come as a part of the sum.
+    auto holds = [&](int operand) {
+      return llvm::is_contained(holders, operand) || !known.contains(operand);
+    };
     auto *set = llvm::find_if(rule.linear, [&](ArrayRef<int> operands) {
       return axis.getName() == kMicrobatchAxis ? llvm::all_of(operands, holds)
                                                : llvm::any_of(operands, holds);

@@ -9,6 +9,7 @@
 #ifndef PLUMB_TRANSFORMS_OPSHARDING_H
 #define PLUMB_TRANSFORMS_OPSHARDING_H
 
+#include "llvm/ADT/SmallSet.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Utils.h"
 
@@ -93,6 +94,7 @@ private:
   nn::ShardingRule rule;
   llvm::SmallVector<Candidate> candidates;
   llvm::SmallVector<std::pair<PartialAttr, llvm::SmallVector<int, 2>>> partials; ///< With their holders.
+  llvm::SmallSet<int, 4> known; ///< Operands that were added.
 };
 
 } // namespace plumb
