@@ -326,7 +326,7 @@ TEST(NNSharding, ExpandedOpsComputeTheSame) {
     std::vector<Array> inputs;
     for (mlir::Type type : functionIn(*whole).getFunctionType().getInputs())
       inputs.push_back(Array::random(llvm::cast<mlir::RankedTensorType>(type), random));
-    OpBuilder builder(tensorOp);
+    mlir::OpBuilder builder(tensorOp);
     tensorOp->replaceAllUsesWith(
         tensorOp.expand(builder, static_cast<int>(factor - rule.factors.begin()), /*parts=*/2));
     tensorOp->erase();

@@ -296,20 +296,42 @@ struct World {
     return {axis.getSize(), index / inner % axis.getSize()};
   }
 
-  /// The ranks that differ from `rank` in the given axes alone, row-major over them.
+  /// The number of a rank along the given axes, the first of which is outermost.
+  int64_t position(int64_t rank, ArrayAttr axes) const {
+    int64_t result = 0;
+    for (const ccl::Axis &axis : ccl::parseAxes(axes)) {
+      auto [parts, index, stride] = digitOf(axis, rank);
+      result = result * parts + index;
+    }
+    return result;
+  }
+
+  /// The ranks that differ from `rank` along the given axes alone, in the order of their numbers.
   std::vector<int64_t> group(int64_t rank, ArrayAttr axes) const {
     std::vector<int64_t> members;
-    Shape own = indexOf(sizes, rank);
-    for (int64_t other = 0; other < ranks(); ++other) {
-      Shape index = indexOf(sizes, other);
-      bool isMember = true;
-      for (size_t axis = 0; axis < names.size(); ++axis)
-        isMember &= index[axis] == own[axis] ||
-                    llvm::is_contained(axes, StringAttr::get(axes.getContext(), names[axis]));
-      if (isMember)
+    for (int64_t other = 0; other < ranks(); ++other)
+      if (outside(other, axes) == outside(rank, axes))
         members.push_back(other);
-    }
+    llvm::sort(members, [&](int64_t a, int64_t b) { return position(a, axes) < position(b, axes); });
     return members;
+  }
+
+private:
+  /// Parts, digit of the rank, and its weight in the coordinate.
+  std::tuple<int64_t, int64_t, int64_t> digitOf(const ccl::Axis &axis, int64_t rank) const {
+    int64_t size = sizes[llvm::find(names, axis.name) - names.begin()];
+    int64_t parts = axis.isWhole() ? size : axis.size, inner = size / (axis.preSize * parts);
+    return {parts, coordinate(rank, axis.name) / inner % parts, inner};
+  }
+
+  /// The coordinates without the digits of the given axes.
+  Shape outside(int64_t rank, ArrayAttr axes) const {
+    Shape index = indexOf(sizes, rank);
+    for (const ccl::Axis &axis : ccl::parseAxes(axes)) {
+      auto [parts, digit, weight] = digitOf(axis, rank);
+      index[llvm::find(names, axis.name) - names.begin()] -= digit * weight;
+    }
+    return index;
   }
 };
 
@@ -407,6 +429,16 @@ private:
       } else if (auto keep = dyn_cast<ccl::KeepFirstOp>(op)) {
         if (positionOf(rank, keep.getAxes()) == 0)
           array = in[rank];
+      } else if (auto extract = dyn_cast<ccl::ExtractOp>(op)) {
+        moveBlocks(in[rank], positionOf(rank, extract.getAxes()), array,
+                   [&](int64_t large, int64_t small) { array.values[small] = in[rank].values[large]; });
+      } else if (auto insert = dyn_cast<ccl::InsertOp>(op)) {
+        moveBlocks(array, positionOf(rank, insert.getAxes()), in[rank],
+                   [&](int64_t large, int64_t small) { array.values[large] = in[rank].values[small]; });
+      } else if (auto copy = dyn_cast<ccl::CopyOp>(op)) {
+        copyPieces(copy, rank, array);
+      } else if (auto transfer = dyn_cast<ccl::ExchangeOp>(op)) {
+        exchange(transfer, rank, in, array);
       } else {
         collect(op, rank, in, array);
       }
@@ -415,16 +447,49 @@ private:
     values[op.getResult(0)] = std::move(out);
   }
 
-  int64_t positionOf(int64_t rank, ArrayAttr axes) {
+  int64_t positionOf(int64_t rank, ArrayAttr axes) { return world.position(rank, axes); }
+
+  /// Blocks along the second dim of the larger tensor.
+  static void moveBlocks(const Array &large, int64_t position, const Array &small,
+                         llvm::function_ref<void(int64_t large, int64_t small)> move) {
+    for (int64_t i = 0; i < countOf(small.shape); ++i) {
+      int64_t rest = countOf(Shape(large.shape.begin() + 2, large.shape.end()));
+      move((i / rest * large.shape[1] + position) * rest + i % rest, i);
+    }
+  }
+
+  void copyPieces(ccl::CopyOp op, int64_t rank, Array &array) {
+    int64_t member = positionOf(rank, op.getAxes());
+    for (auto [input, list] : llvm::zip(op.getInputs(), op.getPieces().getAsRange<ArrayAttr>())) {
+      const std::vector<double> &source = values.at(input)[rank].values;
+      ArrayRef<int64_t> pieces = cast<DenseI64ArrayAttr>(list[member]).asArrayRef();
+      for (; !pieces.empty(); pieces = pieces.drop_front(6))
+        for (int64_t row = 0; row < pieces[3]; ++row)
+          std::copy_n(source.begin() + pieces[0] + row * pieces[4], pieces[2],
+                      array.values.begin() + pieces[1] + row * pieces[5]);
+    }
+  }
+
+  void exchange(ccl::ExchangeOp op, int64_t rank, const PerRank &in, Array &array) {
+    ArrayAttr axes =
+        cast<ccl::CommunicatorOp>(SymbolTable::lookupSymbolIn(module, op.getCommunicatorAttr())).getAxes();
     std::vector<int64_t> members = world.group(rank, axes);
-    return llvm::find(members, rank) - members.begin();
+    int64_t own = positionOf(rank, axes);
+    ArrayRef<int64_t> receives = cast<DenseI64ArrayAttr>(op.getReceives()[own]).asArrayRef();
+    for (; !receives.empty(); receives = receives.drop_front(3)) {
+      ArrayRef<int64_t> sends = cast<DenseI64ArrayAttr>(op.getSends()[receives[0]]).asArrayRef();
+      for (; !sends.empty(); sends = sends.drop_front(3))
+        if (sends[0] == own)
+          std::copy_n(in[members[receives[0]]].values.begin() + sends[1], sends[2],
+                      array.values.begin() + receives[1]);
+    }
   }
 
   void collect(Operation &op, int64_t rank, const PerRank &in, Array &array) {
     auto symbol = op.getAttrOfType<FlatSymbolRefAttr>("communicator");
     ArrayAttr axes = cast<ccl::CommunicatorOp>(SymbolTable::lookupSymbolIn(module, symbol)).getAxes();
     std::vector<int64_t> members = world.group(rank, axes);
-    int64_t own = llvm::find(members, rank) - members.begin(), count = array.values.size();
+    int64_t own = positionOf(rank, axes), count = array.values.size();
     auto size = static_cast<int64_t>(members.size());
     auto sent = static_cast<int64_t>(in[rank].values.size());
     int64_t wanted = isa<ccl::AllGatherOp>(op)       ? sent * size
