@@ -9,6 +9,7 @@ using namespace plumb;
 static constexpr int kLookedAtReaders = 4;
 /// Each round goes over all ops backwards and forwards; few plans change after the second.
 static constexpr int kMostRounds = 4;
+static constexpr int kPasses = 2;
 
 LayoutAttr plumb::getArrivingLayout(OpOperand &operand) {
   auto load = operand.get().getDefiningOp<LoadOp>();
@@ -37,19 +38,23 @@ LayoutAttr LayoutSearch::replicatedLike(Value value) {
 }
 
 LogicalResult LayoutSearch::run(ArrayRef<nn::TensorOpInterface> ops) {
-  bool changed = false;
-  for (nn::TensorOpInterface op : ops)
-    if (failed(decide(op, /*isFirst=*/true, changed)))
-      return failure();
-  changed = true;
-  for (int round = 0; round < kMostRounds && changed; ++round) {
-    changed = false;
-    for (nn::TensorOpInterface op : llvm::reverse(ops))
-      if (failed(decide(op, /*isFirst=*/false, changed)))
-        return failure();
+  // A decision for a gain cannot move an op together with its readers. Deciding anew what readers would cost
+  // can, and the second time each op knows what the other readers of its operands need, which it may share.
+  for (int pass = 0; pass < kPasses; ++pass) {
+    bool changed = false;
     for (nn::TensorOpInterface op : ops)
-      if (failed(decide(op, /*isFirst=*/false, changed)))
+      if (failed(decide(op, /*isFirst=*/true, changed)))
         return failure();
+    changed = true;
+    for (int round = 0; round < kMostRounds && changed; ++round) {
+      changed = false;
+      for (nn::TensorOpInterface op : llvm::reverse(ops))
+        if (failed(decide(op, /*isFirst=*/false, changed)))
+          return failure();
+      for (nn::TensorOpInterface op : ops)
+        if (failed(decide(op, /*isFirst=*/false, changed)))
+          return failure();
+    }
   }
   for (nn::TensorOpInterface op : ops) {
     const OpLayouts &way = plans.find(op)->second;

@@ -1,5 +1,6 @@
 //===- PlanBoundaries.cpp - Redistributions where layouts disagree ---------===//
 
+#include "WireLayouts.h"
 #include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Transforms/LayoutSearch.h"
@@ -35,12 +36,16 @@ public:
           llvm::TypeSwitch<Operation *, LogicalResult>(&op)
               .Case<BoundaryOp>([&](BoundaryOp boundary) { return cross(boundary); })
               .Case<nn::TensorOpInterface>([&](auto tensorOp) { return compute(tensorOp); })
+              .Case<RedistributeOp>([&](RedistributeOp redistribute) {
+                return require(redistribute->getOpOperand(0), redistribute.getFrom());
+              })
               .Case<AccumulateOp>([&](AccumulateOp accumulate) { return accumulated(accumulate); })
               .Case<StoreOp>([&](StoreOp store) { return stored(store); })
               .Default([](Operation *) { return success(); });
       if (failed(done))
         return failure();
     }
+    chooseWireLayouts(module, program);
     eraseDeadCode();
     return success();
   }

@@ -91,7 +91,7 @@ private:
     if (auto accumulate = dyn_cast<AccumulateOp>(use.getOwner())) {
       ParameterOp parameter = parameterOf(dyn_cast_or_null<StateOp>(symbols.lookup(accumulate.getSymbol())));
       LayoutAttr whole = parameter ? getUpdateLayout(parameter) : rest.withPartial({});
-      LayoutCost cost = costs->convertInBucket(type, rest, whole);
+      LayoutCost cost = costs->convert(type, rest, whole);
       // What is added in each microbatch must be a part of a sum over them.
       if (getMicrobatches(module) > 1 && !layout.isPartialOver(kMicrobatchAxis))
         ++cost.violations;

@@ -77,13 +77,17 @@ void UpdateVerifier::readGradients() {
       if (!state || getPhase(store) == Phase::Update || getPhase(store) == Phase::Begin)
         continue;
       Pending &pending = states[store.getSymbol()][coordinate];
+      // Several contributions to one gradient are pending alike; factors of one axis multiply.
+      std::map<StringRef, int64_t> axes;
       if (LayoutAttr layout = getLayout(store.getValue()))
         for (PartialAttr partial : layout.getPartial())
-          if (partial.getAxis().getName() != kMicrobatchAxis) {
-            int64_t &shares =
-                pending.axes.try_emplace(partial.getAxis().getName().getValue(), 1).first->second;
-            shares *= getAxisSize(plan.pipeline.module, partial.getAxis());
-          }
+          if (partial.getAxis().getName() != kMicrobatchAxis)
+            axes.try_emplace(partial.getAxis().getName().getValue(), 1).first->second *=
+                getAxisSize(plan.pipeline.module, partial.getAxis());
+      for (auto [axis, size] : axes) {
+        int64_t &shares = pending.axes.try_emplace(axis, 1).first->second;
+        shares = std::max(shares, size);
+      }
       if (state.getOf())
         pending.shares.insert(coordinate);
     }

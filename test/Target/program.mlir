@@ -23,8 +23,8 @@
 // CHECK-NEXT: {"pp", 2},
 // CHECK-NEXT: {"tp", 2},
 // CHECK: enum Communicator { comm_tp, comm_forward_0_1, comm_backward_1_0 };
-// CHECK: {"tp", 2u, {}},
-// CHECK: {"forward_0_1", 0u, comm_forward_0_1_members},
+// CHECK: {"tp", comm_tp_axes, {}},
+// CHECK: {"forward_0_1", {}, comm_forward_0_1_members},
 // CHECK: enum Stream { stream_compute, stream_forward_0_1, stream_backward_1_0 };
 
 // CHECK: namespace pp0 {

@@ -1,4 +1,4 @@
-// RUN: plumb-opt %s --plan-boundaries --split-input-file | FileCheck %s
+// RUN: plumb-opt %s --propagate-layouts --plan-boundaries --split-input-file | FileCheck %s
 
 // Stages on two nodes: what both ranks of a stage hold crosses in halves and is gathered behind the network.
 plumb.mesh @mesh ["pp" = 2, "tp" = 2] {plumb.topology = "{\"node_size\": 2}"}
