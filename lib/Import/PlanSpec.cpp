@@ -244,7 +244,7 @@ void addLayoutEntries(const json::Value &value, std::vector<LayoutEntry> &entrie
 
 StorageEntry toStorage(const json::Value &value) {
   StorageEntry entry;
-  entry.range = value.range;
+  entry.range = entry.axis.range = value.range;
   if (const json::Value *match = value.find("match"))
     entry.match = *match->asString();
   if (const json::Value *axis = value.find("axis"))

@@ -179,11 +179,12 @@ TEST(PlanSpec, LayoutsOfPortsTemplatesAndStorage) {
   ASSERT_EQ(plan.storage.size(), 1u);
   EXPECT_EQ(plan.storage[0].gather, "step");
   EXPECT_EQ(plan.optimizer->state.front().axis.value, "dp");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "storage": {}})json"), "1:1: the mesh has no axis \"dp\"");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "storage": {}})json"),
+            "1:32: the mesh has no axis \"dp\"; did you mean \"tp\"?");
   EXPECT_EQ(
       errorOf(
           R"json({"mesh": {"tp": 2}, "layouts": [{"match": "a", "in_dst": {"x": {"tpp": "keep"}}}]})json"),
-      "1:69: the mesh has no axis \"tpp\"; did you mean \"tp\"?");
+      "1:65: the mesh has no axis \"tpp\"; did you mean \"tp\"?");
 }
 
 TEST(PlanSpec, SplitPolicies) {
@@ -266,8 +267,7 @@ TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key :
-       {"recompute", "precision", "memory_limit", "costs", "batch_norm", "bounds", "seed"})
+  for (const char *key : {"recompute", "precision", "memory_limit", "costs", "batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json").substr(0, 65),
