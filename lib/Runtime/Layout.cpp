@@ -133,13 +133,13 @@ std::string describeShape(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-static std::span<const std::int8_t> axesOf(const Dim &dim) {
-  return {dim.axes, std::ranges::find(dim.axes, std::int8_t(-1))};
+static std::span<const AxisFactor> axesOf(const Dim &dim) {
+  return {dim.axes, std::ranges::find(dim.axes, -1, &AxisFactor::axis)};
 }
 
 bool isCutByMicrobatch(const Program &program, const Tensor &tensor) {
   return std::ranges::any_of(dimsOf(tensor), [&](const Dim &dim) {
-    return std::ranges::count(axesOf(dim), static_cast<std::int8_t>(program.mesh.size())) != 0;
+    return std::ranges::count(axesOf(dim), static_cast<int>(program.mesh.size()), &AxisFactor::axis) != 0;
   });
 }
 
@@ -153,10 +153,12 @@ struct Range {
 static Range cut(const Program &program, const Dim &dim, std::span<const std::int64_t> coordinates,
                  std::int64_t microbatch) {
   Range range{0, dim.size / dim.blocks};
-  for (std::int8_t axis : axesOf(dim)) {
-    bool inTime = static_cast<std::size_t>(axis) == program.mesh.size();
-    std::int64_t n = inTime ? program.microbatches : program.mesh[static_cast<std::size_t>(axis)].size;
-    std::int64_t r = inTime ? microbatch : coordinates[static_cast<std::size_t>(axis)];
+  for (const AxisFactor &factor : axesOf(dim)) {
+    auto axis = static_cast<std::size_t>(factor.axis);
+    bool inTime = axis == program.mesh.size();
+    std::int64_t whole = inTime ? program.microbatches : program.mesh[axis].size;
+    std::int64_t n = factor.size ? factor.size : whole;
+    std::int64_t r = (inTime ? microbatch : coordinates[axis]) / (whole / (factor.pre * n)) % n;
     std::int64_t per = (range.size + n - 1) / n;
     std::int64_t begin = std::min(range.size, per * r), end = std::min(range.size, per * (r + 1));
     range = {range.begin + begin, end - begin};

@@ -24,14 +24,21 @@ static void checkTensor(const Program &program, const Tensor &tensor) {
   require(tensor.rank >= 0 && tensor.rank <= 8, "has a rank outside 0 … 8");
   require(tensor.offsets.size() == static_cast<std::size_t>(pipelineSize(program)),
           "does not have one offset per pipeline coordinate");
-  std::set<int> used;
+  std::set<std::pair<int, std::int64_t>> used;
   for (int i = 0; i < tensor.rank; ++i) {
     const Dim &dim = tensor.dims[i];
     require(dim.size >= 0 && dim.blocks >= 1 && dim.size % dim.blocks == 0,
             "has blocks that do not divide a size");
-    for (int k = 0; k < 6 && dim.axes[k] >= 0; ++k) {
-      require(dim.axes[k] <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");
-      require(used.insert(dim.axes[k]).second, "is cut twice by one axis");
+    for (int k = 0; k < 6 && dim.axes[k].axis >= 0; ++k) {
+      const AxisFactor &factor = dim.axes[k];
+      require(factor.axis <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");
+      bool inTime = factor.axis == static_cast<int>(program.mesh.size());
+      std::int64_t whole =
+          inTime ? program.microbatches : program.mesh[static_cast<std::size_t>(factor.axis)].size;
+      require(factor.pre >= 1 && factor.size >= 0 &&
+                  whole % (factor.pre * std::max<std::int64_t>(factor.size, 1)) == 0,
+              "is cut by a factor that its axis does not have");
+      require(used.insert({factor.axis, factor.pre}).second, "is cut twice by one axis");
     }
   }
 }

@@ -41,10 +41,14 @@ private:
 } // namespace
 
 std::string TensorTables::describeDim(int64_t size, DimShardingAttr dim) {
-  SmallVector<std::string> axes(6, "-1");
-  for (auto [number, axis] : llvm::enumerate(dim ? dim.getAxes() : ArrayRef<AxisRefAttr>()))
-    axes[number] = std::to_string(axis.getName() == kMicrobatchAxis ? plan.axes.size()
-                                                                    : *plan.mesh.findAxis(axis.getName()));
+  SmallVector<std::string> axes;
+  for (AxisRefAttr axis : dim ? dim.getAxes() : ArrayRef<AxisRefAttr>()) {
+    size_t number =
+        axis.getName() == kMicrobatchAxis ? plan.axes.size() : *plan.mesh.findAxis(axis.getName());
+    axes.push_back(axis.isWhole()
+                       ? formatv("{{{0}}", number).str()
+                       : formatv("{{{0}, {1}, {2}}", number, axis.getPreSize(), axis.getSize()).str());
+  }
   return formatv("{{{0}, {1}, {{{2}}}", size, dim ? dim.getBlocks() : 1, llvm::join(axes, ", "));
 }
 
@@ -59,8 +63,6 @@ FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRe
     DimShardingAttr dim = entry.layout ? entry.layout.getDims()[number] : DimShardingAttr();
     if (dim && dim.getAxes().size() > 6)
       return reject("more than six axes shard one dim");
-    if (dim && llvm::any_of(dim.getAxes(), [](AxisRefAttr axis) { return !axis.isWhole(); }))
-      return reject("its layout uses a factor of a mesh axis; make that factor an axis of the mesh");
     dims.push_back(describeDim(size, dim));
   }
   std::string aliases = "{}";

@@ -77,8 +77,8 @@
 // CHECK-NEXT: run(rank, action);
 // CHECK-NEXT: submod_pp_0_update(rank);
 
-// CHECK: {"head.weight", plumb::DType::F32, 2, {{[{][{]}}4, 1, {-1, -1, -1, -1, -1, -1}}, {6, 1, {-1, -1, -1, -1, -1, -1}}}, kParameters_offsets[3], 0, kParameters_aliases_3},
+// CHECK: {"head.weight", plumb::DType::F32, 2, {{[{][{]}}4, 1, {}}, {6, 1, {}}}, kParameters_offsets[3], 0, kParameters_aliases_3},
 // The axis after the last one of the mesh stands for microbatches.
-// CHECK: {"input.0", plumb::DType::F32, 2, {{[{][{]}}16, 1, {2, -1, -1, -1, -1, -1}}, {6, 1, {-1, -1, -1, -1, -1, -1}}}, kInputs_offsets[0], 128, kInputs_aliases_0},
+// CHECK: {"input.0", plumb::DType::F32, 2, {{[{][{]}}16, 1, {{[{][{]}}2}}}, {6, 1, {}}}, kInputs_offsets[0], 128, kInputs_aliases_0},
 // CHECK: const plumb::Program plumb_program = {
 // CHECK-NEXT: .name = "two_stage",

@@ -31,6 +31,13 @@ struct Axis {
   std::int64_t size;
 };
 
+/// A mesh axis (size 0), or a factor of one: the coordinate is read as three digits, of `pre`, `size` and the
+/// rest, and this is the middle one.
+struct AxisFactor {
+  int axis = -1;
+  std::int64_t pre = 1, size = 0;
+};
+
 /// One dimension of a global tensor of extent `size`, made of `blocks` equal blocks (fused QKV), each of
 /// which is cut by mesh axes, outermost first. `axes` ends at the first -1; an entry equal to the number of
 /// mesh axes stands for the reserved axis `microbatch`. An axis of n coordinates gives coordinate r the rows
@@ -39,7 +46,7 @@ struct Axis {
 struct Dim {
   std::int64_t size;
   std::int32_t blocks = 1;
-  std::int8_t axes[6] = {-1, -1, -1, -1, -1, -1};
+  AxisFactor axes[6] = {}; ///< Outermost first, until one whose axis is -1.
 };
 
 inline constexpr std::size_t kAbsent = ~std::size_t(0);
@@ -55,13 +62,6 @@ struct Tensor {
   std::span<const std::size_t> offsets;
   std::size_t stride = 0;
   std::span<const char *const> aliases = {};
-};
-
-/// A mesh axis (size 0), or a factor of one: the coordinate is read as three digits, of `pre`, `size` and the
-/// rest, and this is the middle one.
-struct AxisFactor {
-  int axis;
-  std::int64_t pre = 1, size = 0;
 };
 
 /// Ranks that talk to each other: those that differ only in `axes` and, when `pipeline` is not empty, in the

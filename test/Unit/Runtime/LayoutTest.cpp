@@ -40,12 +40,14 @@ std::vector<std::int64_t> rows(const Program &program, const Dim &dim,
   for (std::int64_t block = 0; block < dim.blocks; ++block) {
     std::vector<std::int64_t> mine(static_cast<std::size_t>(dim.size / dim.blocks));
     std::iota(mine.begin(), mine.end(), block * (dim.size / dim.blocks));
-    for (int axis : dim.axes) {
-      if (axis < 0)
+    for (const AxisFactor &factor : dim.axes) {
+      if (factor.axis < 0)
         break;
-      bool inTime = axis == 3;
-      auto n = static_cast<std::size_t>(inTime ? program.microbatches : kMesh[axis].size);
-      auto r = static_cast<std::size_t>(inTime ? microbatch : coordinates[static_cast<std::size_t>(axis)]);
+      bool inTime = factor.axis == 3;
+      std::int64_t whole = inTime ? program.microbatches : kMesh[factor.axis].size;
+      std::int64_t at = inTime ? microbatch : coordinates[static_cast<std::size_t>(factor.axis)];
+      std::int64_t parts = factor.size ? factor.size : whole, below = whole / (factor.pre * parts);
+      auto n = static_cast<std::size_t>(parts), r = static_cast<std::size_t>(at / below % parts);
       std::size_t per = (mine.size() + n - 1) / n;
       std::size_t begin = std::min(mine.size(), per * r), end = std::min(mine.size(), per * (r + 1));
       mine = {mine.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -83,7 +85,7 @@ Tensor randomTensor(std::mt19937 &engine) {
     dim.blocks = draw(0, 3) ? 1 : draw(1, 3);
     dim.size = dim.blocks * draw(0, 9);
     for (int k = 0; k < 3 && !axes.empty() && draw(0, 1); ++k) {
-      dim.axes[k] = axes.back();
+      dim.axes[k] = {axes.back()};
       axes.pop_back();
     }
   }
@@ -123,12 +125,28 @@ TEST(Slices, AgreeWithBruteForce) {
   }
 }
 
+TEST(Slices, FactorsOfAnAxisCutByOneDigit) {
+  static const Axis mesh[] = {{"tp", 6}};
+  Program program = ::program(1);
+  program.mesh = mesh;
+  program.pipelineAxis = -1;
+  // The axis is read as (3, 2): the first digit cuts the rows, the second the columns.
+  Tensor tensor{"t", DType::F32, 2, {{9, 1, {{0, 1, 3}}}, {4, 1, {{0, 3, 2}}}}, {}};
+  for (int rank = 0; rank < 6; ++rank) {
+    Slice slice(program, tensor, coordinatesOf(program, rank), 0);
+    ASSERT_TRUE(std::ranges::equal(slice.shape(), std::vector<std::int64_t>{3, 2}));
+    std::vector<float> global(36), local(6);
+    std::iota(global.begin(), global.end(), 0.0f);
+    slice.gather(reinterpret_cast<const std::byte *>(global.data()),
+                 reinterpret_cast<std::byte *>(local.data()));
+    EXPECT_EQ(local[0], static_cast<float>(12 * (rank / 2) + 2 * (rank % 2)));
+    EXPECT_EQ(local[5], static_cast<float>(12 * (rank / 2) + 2 * (rank % 2) + 9));
+  }
+}
+
 TEST(Slices, ReplicasCompareEqual) {
   Program program = ::program(1);
-  Tensor tensor{"t", DType::F32, 2, {{7, 1, {1}}, {6, 3, {2}}}, {}};
-  // Zero-initialised axes after the first would name axis 0.
-  for (Dim &dim : tensor.dims)
-    std::fill(dim.axes + 1, dim.axes + 6, std::int8_t(-1));
+  Tensor tensor{"t", DType::F32, 2, {{7, 1, {{1}}}, {6, 3, {{2}}}}, {}};
   auto slice = [&](int rank) { return Slice(program, tensor, coordinatesOf(program, rank), 0); };
   EXPECT_EQ(slice(0), slice(6));
   EXPECT_EQ(slice(5), slice(11));

@@ -104,13 +104,12 @@ const std::size_t kXOffsets[] = {X, kAbsent}, kWOffsets[] = {WShard, kAbsent},
                   kArenas[] = {Bytes0, Bytes1};
 const char *const kTied[] = {"tied"};
 const Tensor kInputs[] = {
-    {"x", DType::F32, 2, {{kRows, 1, {kDp, kMicrobatch, -1, -1, -1, -1}}, {kColumns}}, kXOffsets, kSlice}};
+    {"x", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kXOffsets, kSlice}};
 const Tensor kOutputs[] = {
-    {"h", DType::F32, 2, {{kRows, 1, {kDp, kMicrobatch, -1, -1, -1, -1}}, {kColumns}}, kHOffsets, kSlice}};
-const Tensor kParameters[] = {
-    {"w", DType::F32, 1, {{kColumns, 1, {kDp, -1, -1, -1, -1, -1}}}, kWOffsets, 0, kTied},
-    {"unused", DType::I64, 1, {{3}}, kNowhere}};
-const Tensor kGradients[] = {{"w", DType::F32, 1, {{kColumns, 1, {kDp, -1, -1, -1, -1, -1}}}, kGOffsets}};
+    {"h", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kHOffsets, kSlice}};
+const Tensor kParameters[] = {{"w", DType::F32, 1, {{kColumns, 1, {{kDp}}}}, kWOffsets, 0, kTied},
+                              {"unused", DType::I64, 1, {{3}}, kNowhere}};
+const Tensor kGradients[] = {{"w", DType::F32, 1, {{kColumns, 1, {{kDp}}}}, kGOffsets}};
 const Tensor kLoss{"loss", DType::F32, 0, {}, kLossOffsets};
 const int kBoth[] = {0, 1};
 enum { Forward, Backward, Storage, Total };
@@ -342,9 +341,9 @@ TEST_F(Threads, ATensorOutsideTheArenaIsAnError) {
   EXPECT_THAT(error, AllOf(HasSubstr("error: rank "), HasSubstr("tensor 'w' leaves the arena")));
 }
 
-// `{kDp}` leaves the other entries zero, which names axis 0 five times: the list must end with -1.
-TEST_F(Threads, AnAxisListWithoutAnEndIsAnError) {
-  static const Tensor parameters[] = {{"w", DType::F32, 1, {{kColumns, 1, {kDp}}}, kWOffsets, 0, kTied}};
+TEST_F(Threads, AnAxisThatCutsTwiceIsAnError) {
+  static const Tensor parameters[] = {
+      {"w", DType::F32, 1, {{kColumns, 1, {{kDp}, {kDp}}}}, kWOffsets, 0, kTied}};
   Program program = training();
   program.parameters = parameters;
   EXPECT_EQ(run(program), 1);
