@@ -105,8 +105,9 @@ static linalg::LinalgOp findDeferrableWriter(linalg::LinalgOp reader, Value buff
   return writer;
 }
 
-/// Whether the reader may run tile by tile while the writer goes on: what it writes is no input of the writer, and
-/// what it reads of its own outputs and of the writer's, through `operand` or others, is the element at hand.
+/// Whether the reader may run tile by tile while the writer goes on: what it writes is no input of the
+/// writer, and what it reads of its own outputs and of the writer's, through `operand` or others, is the
+/// element at hand.
 static bool mayInterleave(linalg::LinalgOp writer, linalg::LinalgOp reader, OpOperand *operand) {
   auto isBuffer = [](Value value) { return isa<MemRefType>(value.getType()); };
   auto clashes = [&](OpOperand &x, OpOperand &y) {

@@ -33,7 +33,8 @@ LogicalResult lowerToLLVM(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
       if (isa<MemRefType>(argument.getType()))
-        function.setArgAttr(argument.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+        function.setArgAttr(argument.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName(),
+                            builder.getUnitAttr());
 
   PassManager pm(module.getContext());
   pm.addPass(createCSEPass());

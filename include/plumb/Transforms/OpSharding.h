@@ -9,9 +9,9 @@
 #ifndef PLUMB_TRANSFORMS_OPSHARDING_H
 #define PLUMB_TRANSFORMS_OPSHARDING_H
 
-#include "llvm/ADT/SmallSet.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Utils.h"
+#include "llvm/ADT/SmallSet.h"
 
 namespace plumb {
 

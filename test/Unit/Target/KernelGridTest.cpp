@@ -67,7 +67,8 @@ void runOnGrid(const std::string &text, std::vector<void *> pointers) {
   auto llvmContext = std::make_unique<llvm::LLVMContext>();
   auto translated = translateModuleToLLVMIR(*entries, *llvmContext);
   auto jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
-  llvm::cantFail(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(translated), std::move(llvmContext))));
+  llvm::cantFail(
+      jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(translated), std::move(llvmContext))));
   using Three = void(void *, void *, void *, int, int);
   using Four = void(void *, void *, void *, void *, int, int);
   ASSERT_TRUE(pointers.size() == 3 || pointers.size() == 4);
@@ -84,16 +85,18 @@ void runOnGrid(const std::string &text, std::vector<void *> pointers) {
 
 TEST(KernelGrid, ProductAndReduction) {
   int64_t m = 9, n = 40, k = 13;
-  std::string a = plumb::test::tensor({m, k}), b = plumb::test::tensor({n, k}), c = plumb::test::tensor({m, n}),
-              r = plumb::test::tensor({n});
-  std::string text = "func.func @k(%a: " + a + ", %b: " + b + ") -> " + r + " {\n" + filled("%i", c) +
-                     generic("%c", "m, n; k", "m, k | n, k | m, n", {"%a", "%b"}, {a, b}, "%i", c, kMultiplyAdd) +
-                     filled("%j", r) + generic("%r", "n; m", "m, n | n", {"%c"}, {c}, "%j", r, R"(
+  std::string a = plumb::test::tensor({m, k}), b = plumb::test::tensor({n, k}),
+              c = plumb::test::tensor({m, n}), r = plumb::test::tensor({n});
+  std::string text =
+      "func.func @k(%a: " + a + ", %b: " + b + ") -> " + r + " {\n" + filled("%i", c) +
+      generic("%c", "m, n; k", "m, k | n, k | m, n", {"%a", "%b"}, {a, b}, "%i", c, kMultiplyAdd) +
+      filled("%j", r) + generic("%r", "n; m", "m, n | n", {"%c"}, {c}, "%j", r, R"(
   ^bb0(%v: f32, %s: f32):
     %q = arith.mulf %v, %v : f32
     %t = arith.addf %s, %q : f32
     linalg.yield %t : f32
-)") + "  return %r : " + r + "\n}";
+)") +
+      "  return %r : " + r + "\n}";
   auto va = randomFloats(m * k, 1), vb = randomFloats(n * k, 2);
   std::vector<float> expected(n), result(n, NAN);
   for (int64_t j = 0; j < n; ++j)

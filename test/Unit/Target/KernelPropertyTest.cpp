@@ -1,4 +1,5 @@
-// Random structured ops against an evaluation point by point: any loops, orders, broadcasts, reductions and slices.
+// Random structured ops against an evaluation point by point: any loops, orders, broadcasts, reductions and
+// slices.
 #include "KernelHarness.h"
 #include "KernelText.h"
 
@@ -15,7 +16,8 @@ using namespace plumb::test;
 
 namespace {
 
-/// out[map] = fold over the reduction loops of body(inputs), where every operand is indexed by some of the loops.
+/// out[map] = fold over the reduction loops of body(inputs), where every operand is indexed by some of the
+/// loops.
 struct RandomOp {
   std::vector<int64_t> sizes;
   unsigned parallel = 0; // the first loops
@@ -27,7 +29,8 @@ struct RandomOp {
   int folding = 0;     // sum, maximum
 
   std::string text(const std::string &name) const;
-  std::vector<float> evaluate(const std::vector<std::vector<float>> &values, const std::vector<float> &init) const;
+  std::vector<float> evaluate(const std::vector<std::vector<float>> &values,
+                              const std::vector<float> &init) const;
   int64_t elements(const std::vector<unsigned> &loops, int64_t extra = 0) const {
     int64_t count = 1;
     for (unsigned loop : loops)
@@ -62,8 +65,9 @@ std::string RandomOp::text(const std::string &name) const {
       std::vector<std::string> offsets(loops.size(), "1"), counts;
       for (unsigned loop : loops)
         counts.push_back(std::to_string(sizes[loop]));
-      ops += llvm::formatv("  %s{0} = tensor.extract_slice %a{0}[{1}] [{2}] [{1}] : {3} to {4}\n", i, llvm::join(offsets, ", "),
-                           llvm::join(counts, ", "), typeOf(*this, loops, extra), types.back());
+      ops += llvm::formatv("  %s{0} = tensor.extract_slice %a{0}[{1}] [{2}] [{1}] : {3} to {4}\n", i,
+                           llvm::join(offsets, ", "), llvm::join(counts, ", "), typeOf(*this, loops, extra),
+                           types.back());
       operands.back() = "%s" + std::to_string(i);
     }
     maps += list(loops) + " | ";
@@ -72,19 +76,25 @@ std::string RandomOp::text(const std::string &name) const {
   std::string body = "\n  ^bb0(" + block + "%acc: f32):\n    %r0 = arith.mulf %v0, %v0 : f32\n";
   for (size_t i = 1; i < inputs.size(); ++i)
     body += combination == 0
-                ? llvm::formatv("    %m{0} = arith.mulf %v{0}, %r{1} : f32\n    %r{0} = arith.addf %m{0}, %v0 : f32\n", i, i - 1).str()
+                ? llvm::formatv(
+                      "    %m{0} = arith.mulf %v{0}, %r{1} : f32\n    %r{0} = arith.addf %m{0}, %v0 : f32\n",
+                      i, i - 1)
+                      .str()
                 : llvm::formatv("    %r{0} = arith.maximumf %v{0}, %r{1} : f32\n", i, i - 1).str();
   body += llvm::formatv("    %n = arith.{0} %acc, %r{1} : f32\n    linalg.yield %n : f32\n",
                         folding == 0 ? "addf" : "maximumf", inputs.size() - 1);
   std::vector<unsigned> all(sizes.size());
   std::iota(all.begin(), all.end(), 0);
-  std::string loops = list({all.begin(), all.begin() + parallel}) + ";" + list({all.begin() + parallel, all.end()});
+  std::string loops =
+      list({all.begin(), all.begin() + parallel}) + ";" + list({all.begin() + parallel, all.end()});
   std::string type = typeOf(*this, output);
   return "func.func @k_" + name + "(" + arguments + "%init: " + type + ") -> " + type + " {\n" + ops +
-         generic("%y", loops, maps + list(output), operands, types, "%init", type, body) + "  return %y : " + type + "\n}\n";
+         generic("%y", loops, maps + list(output), operands, types, "%init", type, body) +
+         "  return %y : " + type + "\n}\n";
 }
 
-std::vector<float> RandomOp::evaluate(const std::vector<std::vector<float>> &values, const std::vector<float> &init) const {
+std::vector<float> RandomOp::evaluate(const std::vector<std::vector<float>> &values,
+                                      const std::vector<float> &init) const {
   std::vector<double> result(init.begin(), init.end());
   std::vector<int64_t> at(sizes.size(), 0);
   auto offset = [&](const std::vector<unsigned> &loops, int64_t extra) {
@@ -168,8 +178,8 @@ void checkRandomOps(unsigned seed, size_t count, const std::string &cpu) {
 
 TEST(KernelProperties, RandomOps) { checkRandomOps(1, 120, "native"); }
 
-/// A graph of ops on square matrices and rows, in which anything may be used several times, returned, or written into
-/// an argument: what fusion and sharing of buffers must keep apart.
+/// A graph of ops on square matrices and rows, in which anything may be used several times, returned, or
+/// written into an argument: what fusion and sharing of buffers must keep apart.
 struct RandomGraph {
   static constexpr int64_t kSize = 20;
   std::string text;
@@ -187,8 +197,9 @@ private:
   std::string type(size_t value) const { return isRow[value] ? tensor({kSize}) : tensor({kSize, kSize}); }
 };
 
-size_t RandomGraph::add(const std::string &maps, std::vector<size_t> operands, bool row, const std::string &body,
-                        const std::function<float(int64_t, int64_t)> &evaluate, const std::string &loops) {
+size_t RandomGraph::add(const std::string &maps, std::vector<size_t> operands, bool row,
+                        const std::string &body, const std::function<float(int64_t, int64_t)> &evaluate,
+                        const std::string &loops) {
   size_t index = values.size();
   std::string name = "%v" + std::to_string(index);
   isRow.push_back(row);
@@ -198,7 +209,8 @@ size_t RandomGraph::add(const std::string &maps, std::vector<size_t> operands, b
     types.push_back(type(operand));
   }
   ops += filled("%init" + std::to_string(index), type(index)) +
-         generic(name, loops, maps + (row ? " | i" : " | i, j"), names, types, "%init" + std::to_string(index), type(index), body);
+         generic(name, loops, maps + (row ? " | i" : " | i, j"), names, types,
+                 "%init" + std::to_string(index), type(index), body);
   std::vector<float> result;
   for (int64_t i = 0; i < kSize; ++i)
     for (int64_t j = 0; j < (row ? 1 : kSize); ++j)
@@ -222,7 +234,9 @@ RandomGraph::RandomGraph(unsigned seed, const std::string &name) {
         candidates.push_back(i);
     return candidates[below(candidates.size())];
   };
-  auto at = [&](size_t value, int64_t i, int64_t j) -> float { return values[value][isRow[value] ? i : i * kSize + j]; };
+  auto at = [&](size_t value, int64_t i, int64_t j) -> float {
+    return values[value][isRow[value] ? i : i * kSize + j];
+  };
   for (unsigned step = 0, steps = 2 + below(7); step < steps; ++step) {
     size_t x = pick(false), y = pick(false), r = pick(true);
     switch (below(7)) {
@@ -248,7 +262,9 @@ RandomGraph::RandomGraph(unsigned seed, const std::string &name) {
           [&](int64_t i, int64_t j) { return at(x, j, i); });
       break;
     case 3:
-      add("i, j", {x}, true, "\n  ^bb0(%a: f32, %o: f32):\n    %s = arith.maximumf %o, %a : f32\n    linalg.yield %s : f32\n",
+      add(
+          "i, j", {x}, true,
+          "\n  ^bb0(%a: f32, %o: f32):\n    %s = arith.maximumf %o, %a : f32\n    linalg.yield %s : f32\n",
           [&](int64_t i, int64_t) {
             float most = 0;
             for (int64_t j = 0; j < kSize; ++j)
@@ -278,14 +294,15 @@ RandomGraph::RandomGraph(unsigned seed, const std::string &name) {
     default: {
       // The mean over k of a product, transposed or not.
       bool transposed = below(2);
-      size_t product = add(transposed ? "i, k | j, k" : "i, k | k, j", {x, y}, false, kMultiplyAdd,
-                           [&](int64_t i, int64_t j) {
-                             double sum = 0;
-                             for (int64_t k = 0; k < kSize; ++k)
-                               sum += double(at(x, i, k)) * (transposed ? at(y, j, k) : at(y, k, j));
-                             return sum;
-                           },
-                           "i, j; k");
+      size_t product = add(
+          transposed ? "i, k | j, k" : "i, k | k, j", {x, y}, false, kMultiplyAdd,
+          [&](int64_t i, int64_t j) {
+            double sum = 0;
+            for (int64_t k = 0; k < kSize; ++k)
+              sum += double(at(x, i, k)) * (transposed ? at(y, j, k) : at(y, k, j));
+            return sum;
+          },
+          "i, j; k");
       size_t other = pick(false);
       add("i, j | i, j", {product, other}, false, R"(
   ^bb0(%a: f32, %b: f32, %o: f32):
@@ -321,8 +338,8 @@ RandomGraph::RandomGraph(unsigned seed, const std::string &name) {
     returned.push_back("%v" + std::to_string(result));
     types.push_back(type(result));
   }
-  text = "func.func @k_" + name + "(" + llvm::join(parameters, ", ") + ") -> (" + llvm::join(types, ", ") + ") {\n" + ops +
-         "  return " + llvm::join(returned, ", ") + " : " + llvm::join(types, ", ") + "\n}\n";
+  text = "func.func @k_" + name + "(" + llvm::join(parameters, ", ") + ") -> (" + llvm::join(types, ", ") +
+         ") {\n" + ops + "  return " + llvm::join(returned, ", ") + " : " + llvm::join(types, ", ") + "\n}\n";
 }
 
 TEST(KernelProperties, RandomGraphs) {
