@@ -39,10 +39,7 @@ public:
     if (plan_.loss)
       buildLossRule(*plan_.loss);
     if (plan_.optimizer)
-      OptimizerOp::create(builder_, at(plan_.optimizer->range), text(plan_.optimizer->kind.value),
-                          builder_.getF64FloatAttr(plan_.optimizer->rate.value),
-                          plan_.optimizer->state.empty() ? DictionaryAttr()
-                                                         : placements(plan_.optimizer->state));
+      buildOptimizer(*plan_.optimizer);
   }
 
 private:
@@ -184,6 +181,26 @@ private:
     LossRuleOp::create(builder_, at(loss.output.range), index, name, reduce, target, targetType,
                        target ? integer(loss.ignoreIndex ? loss.ignoreIndex->value : ignored)
                               : IntegerAttr());
+  }
+
+  void buildOptimizer(const spec::Optimizer &optimizer) {
+    auto number = [&](const std::optional<spec::Located<double>> &value) {
+      return value ? builder_.getF64FloatAttr(value->value) : FloatAttr();
+    };
+    auto count = [&](const std::optional<spec::Located<int64_t>> &value) {
+      return value ? integer(value->value) : IntegerAttr();
+    };
+    auto beta = [&](size_t index) {
+      return optimizer.betas ? builder_.getF64FloatAttr(optimizer.betas->value[index]) : FloatAttr();
+    };
+    OptimizerOp::create(builder_, at(optimizer.range), text(optimizer.kind.value),
+                        builder_.getF64FloatAttr(optimizer.rate.value), number(optimizer.momentum),
+                        number(optimizer.dampening), optimizer.nesterov ? builder_.getUnitAttr() : UnitAttr(),
+                        beta(0), beta(1), number(optimizer.epsilon), number(optimizer.decay),
+                        number(optimizer.clip),
+                        optimizer.schedule ? text(optimizer.schedule->value) : StringAttr(),
+                        count(optimizer.warmup), count(optimizer.steps), number(optimizer.final),
+                        optimizer.state.empty() ? DictionaryAttr() : placements(optimizer.state));
   }
 
   const spec::PlanSpec &plan_;

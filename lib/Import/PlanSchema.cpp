@@ -137,15 +137,31 @@ static Schema loss() {
 }
 
 static Schema optimizer() {
-  return object("How parameters are updated; without it gradients are computed and parameters stay.",
-                {{"kind", oneOfStrings("The method.", {"sgd"}, {"adam", "adamw"}), true},
-                 {"lr", number("The learning rate.", 0), true},
-                 {"momentum", unsupported(number("Momentum of sgd.", 0))},
-                 {"weight_decay", unsupported(number("Decay of parameters.", 0))},
-                 {"betas", unsupported(array("Decay rates of adam's moments.", number("A rate.", 0)))},
-                 {"eps", unsupported(number("Term of adam's denominator.", 0))},
-                 {"state", placements("How the optimizer's state, and so the update, is sharded besides the "
-                                      "parameter: ZeRO-1 is {\"dp\": \"shard(0)\"}.")}});
+  return object(
+      "How parameters are updated; without it gradients are computed and parameters stay.",
+      {{"kind", oneOfStrings("The method, as in torch.optim.", {"sgd", "adam", "adamw"}), true},
+       {"lr", number("The learning rate.", 0), true},
+       {"momentum", number("Momentum of sgd; 0 if not given.", 0)},
+       {"dampening", number("Share of the gradient that sgd's momentum leaves out; 0 if not given.", 0)},
+       {"nesterov", boolean("Nesterov's form of the momentum.")},
+       {"weight_decay", number("Decay of parameters: added to the gradient by sgd and adam (0 if not given), "
+                               "apart from it by adamw (0.01).",
+                               0)},
+       {"betas",
+        array("Decay rates of adam's two moments; [0.9, 0.999] if not given.", number("A rate below 1.", 0))},
+       {"eps", number("Term of adam's denominator; 1e-8 if not given.", 0)},
+       {"clip_norm", number("Gradients are scaled down to this global norm, over all parameters.", 0)},
+       {"schedule",
+        object(
+            "How the learning rate changes; it is constant if not given.",
+            {{"kind", oneOfStrings("What follows the warm-up.", {"constant", "linear", "cosine"}), true},
+             {"warmup", integer("Steps over which the rate rises linearly from 0; 0 if not given.", 0)},
+             {"steps", integer("The step, warm-up included, at which the rate has fallen to its last value "
+                               "(linear, cosine).",
+                               1)},
+             {"final", number("The last value as a fraction of lr; 0 if not given.", 0)}})},
+       {"state", placements("How the optimizer's state, and so the update, is sharded besides the "
+                            "parameter: ZeRO-1 is {\"dp\": \"shard(0)\"}.")}});
 }
 
 static Schema storage() {

@@ -1,5 +1,6 @@
 #include "plumb/Import/PlanSpec.h"
 
+#include "OptimizerSpec.h"
 #include "PlanSchema.h"
 
 #include "plumb/Redistribution/Topology.h"
@@ -327,9 +328,7 @@ PlanSpec toPlanSpec(const json::Document &document) {
   if (const json::Value *loss = root.find("loss"))
     plan.loss = toLoss(*loss);
   if (const json::Value *optimizer = root.find("optimizer")) {
-    const json::Value &rate = *optimizer->find("lr");
-    plan.optimizer = {
-        optimizer->range, toString(*optimizer->find("kind")), {*rate.asNumber(), rate.range}, {}};
+    plan.optimizer = toOptimizer(*optimizer);
     if (const json::Value *state = optimizer->find("state"))
       plan.optimizer->state = toPlacements(*state);
   }
@@ -359,9 +358,11 @@ public:
       checkLayout(entry);
     for (const StorageEntry &entry : plan_.storage)
       checkLayoutAxis(entry.axis);
-    if (plan_.optimizer)
+    if (plan_.optimizer) {
+      checkOptimizer(plan_, *plan_.optimizer, diagnostics_);
       for (const AxisPlacement &placement : plan_.optimizer->state)
         checkParameterPlacement(placement, "the optimizer's state");
+    }
     for (const InputEntry &entry : plan_.inputs)
       for (const AxisPlacement &placement : entry.placements)
         checkInputPlacement(placement);

@@ -2,6 +2,8 @@
 
 #include "plumb/Runtime/Collector.h"
 
+#include "plumb/Runtime/Sources.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -9,13 +11,6 @@ namespace plumb {
 
 bool isUnused(const Tensor &tensor) {
   return std::ranges::all_of(tensor.offsets, [](std::size_t offset) { return offset == kAbsent; });
-}
-
-const TensorView *findParameter(const SafetensorsFile &weights, const Tensor &parameter) {
-  const TensorView *found = weights.find(parameter.name);
-  for (std::size_t i = 0; !found && i < parameter.aliases.size(); ++i)
-    found = weights.find(parameter.aliases[i]);
-  return found;
 }
 
 std::vector<Result> resultsOf(const Program &program) {
@@ -45,8 +40,7 @@ std::vector<SafetensorsWriter::Entry> Collector::entries() const {
   return entries;
 }
 
-Collector::Collector(const Program &program, std::string path, std::int64_t steps,
-                     const SafetensorsFile *weights)
+Collector::Collector(const Program &program, std::string path, std::int64_t steps, const TensorFiles *weights)
     : program(program), results(resultsOf(program)), steps(steps), writer(std::move(path), entries()),
       delivered(results.size()) {
   std::size_t entry = 0;
@@ -54,7 +48,7 @@ Collector::Collector(const Program &program, std::string path, std::int64_t step
     firstEntry.push_back(entry);
     // The dtype and shape have been checked against the program, so the sizes agree.
     if (result.kind == Result::Parameter && isUnused(*result.tensor))
-      if (const TensorView *view = weights ? findParameter(*weights, *result.tensor) : nullptr)
+      if (const TensorView *view = weights ? weights->find(*result.tensor) : nullptr)
         std::ranges::copy(view->data, writer.data(entry).data());
     entry += result.names.size();
   }

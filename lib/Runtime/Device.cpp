@@ -2,26 +2,16 @@
 
 #include "plumb/Runtime/Device.h"
 
-#include "plumb/Runtime/World.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace plumb::host {
 
 // So much work may wait before the enqueuing thread runs some of it: a bound on memory, far above what a
 // missing wait needs to show.
 static constexpr std::size_t kMostQueued = 1 << 14;
-// Bounds of the time that a blocked rank keeps its core; about 1 and 50 µs.
-static constexpr int kFewestSpins = 16, kMostSpins = 1024;
-// Larger exchanges move their data without the lock.
-static constexpr std::size_t kInlineBytes = 4096;
 
 static thread_local Device *currentDevice = nullptr;
 
@@ -76,6 +66,7 @@ void Device::launch(CUstream_st &stream, std::vector<Call> calls) {
   unit->device = this;
   unit->calls = std::move(calls);
   unit->launch = launched++;
+  unit->position = position;
   unit->pending.store(unit->calls.size(), std::memory_order_relaxed);
   for (Call &call : unit->calls)
     call.unit = unit.get();
@@ -144,7 +135,9 @@ void Device::run(CUstream_st &stream) {
     break;
   case Work::Communicate:
     if (!head.unit->started) {
-      start(*head.unit);
+      head.unit->started = true;
+      ++started;
+      owner.start(*this, *head.unit);
       return;
     }
     break;
@@ -152,58 +145,6 @@ void Device::run(CUstream_st &stream) {
   stream.queue.pop_front();
   ++stream.executed;
   --queued;
-}
-
-void Device::start(Unit &unit) {
-  std::vector<std::shared_ptr<Exchange>> complete;
-  {
-    std::lock_guard guard(owner.lock());
-    unit.started = true;
-    ++started;
-    std::string mismatch;
-    for (Call &call : unit.calls) {
-      if (auto exchange = call.clique->arrive(call, mismatch))
-        complete.push_back(std::move(exchange));
-      if (!mismatch.empty())
-        return owner.failLocked(3, "calls do not match: " + mismatch);
-    }
-    for (auto &exchange : complete) {
-      exchange->cut();
-      if (exchange->bytes() <= kInlineBytes) {
-        exchange->work();
-        finish(*exchange);
-        exchange.reset();
-      } else if (exchange->parts() > 1) {
-        for (Call *call : exchange->calls) {
-          if (call->unit->device == this)
-            continue;
-          call->unit->device->assist.push_back(exchange);
-          owner.notify(*call->unit->device);
-        }
-      }
-    }
-  }
-  carryOut(complete);
-}
-
-void Device::carryOut(std::vector<std::shared_ptr<Exchange>> &exchanges) {
-  for (const auto &exchange : exchanges) {
-    if (!exchange || !exchange->work())
-      continue;
-    std::lock_guard guard(owner.lock());
-    finish(*exchange);
-  }
-}
-
-/// The data of the exchange is in place. The lock of the world is held.
-void Device::finish(const Exchange &exchange) {
-  for (Call *call : exchange.calls) {
-    // The unit may be gone as soon as nothing of it is pending.
-    Device &device = *call->unit->device;
-    call->met = true;
-    if (call->unit->pending.fetch_sub(1, std::memory_order_release) == 1 && &device != this)
-      owner.notify(device);
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -216,53 +157,14 @@ bool Device::runUntil(const Done &done) {
     if (owner.failed())
       return false;
     if (!step())
-      block();
+      owner.wait(*this);
   }
   return !owner.failed();
 }
 
-static void pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
-// Waiting on the core pays where partners answer soon and hurts where they have none, so the time adapts to
-// success.
-void Device::spin() {
-  int left = spins;
-  while (left > 0 && signals.load(std::memory_order_acquire) == seen) {
-    pause();
-    --left;
-  }
-  spins = left > 0 ? std::min(2 * spins, kMostSpins) : std::max(spins / 2, kFewestSpins);
-}
-
-void Device::block() {
-  std::unique_lock lock(owner.lock());
-  if (!assist.empty()) {
-    auto exchanges = std::exchange(assist, {});
-    lock.unlock();
-    return carryOut(exchanges);
-  }
-  bool mustWait = signals.load(std::memory_order_relaxed) == seen;
-  if (mustWait)
-    owner.enterBlocked(*this);
-  lock.unlock();
-  if (mustWait && owner.maySpin())
-    spin();
-  // Waking needs no lock, which whoever wakes several ranks still holds.
-  signals.wait(seen, std::memory_order_acquire);
-  seen = signals.load(std::memory_order_acquire);
-}
-
 void Device::poll() {
-  if (owner.failed() || step())
-    return;
-  std::unique_lock lock(owner.lock());
-  auto exchanges = std::exchange(assist, {});
-  lock.unlock();
-  carryOut(exchanges);
+  if (!owner.failed() && !step())
+    owner.help(*this);
 }
 
 bool Device::synchronize() {
@@ -279,9 +181,9 @@ bool Device::synchronize(const CUevent_st &event) {
   return runUntil([&] { return awaited.isComplete(); });
 }
 
-bool Device::join(const Clique &clique, const std::string &what) {
+bool Device::waitUntil(const std::function<bool()> &done, const std::string &what) {
   hostWait = what;
-  bool result = runUntil([&] { return clique.complete.load(std::memory_order_acquire); });
+  bool result = runUntil(done);
   hostWait.clear();
   return result;
 }
@@ -303,10 +205,12 @@ static std::string describeUnit(const Unit &unit) {
     if (call.met)
       continue;
     text += (text.empty() ? "" : "; ") + call.describe() + " on communicator '" + call.clique->name + "'";
-    if (unit.started)
-      text += ", not yet called by " + list(call.clique->missing(call));
+    if (!unit.started)
+      continue;
+    std::vector<int> missing = call.clique->missing(call);
+    text += missing.empty() ? ", whose data is under way" : ", not yet called by " + list(missing);
   }
-  return text;
+  return text + unit.position.describe();
 }
 
 std::string Device::describeWaiting() const {

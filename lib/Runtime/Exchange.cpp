@@ -9,54 +9,6 @@
 
 namespace plumb::host {
 
-std::size_t sizeOf(ncclDataType_t type) {
-  switch (type) {
-  case ncclInt8:
-  case ncclUint8:
-    return 1;
-  case ncclFloat16:
-  case ncclBfloat16:
-    return 2;
-  case ncclInt32:
-  case ncclUint32:
-  case ncclFloat32:
-    return 4;
-  case ncclInt64:
-  case ncclUint64:
-  case ncclFloat64:
-    return 8;
-  default:
-    return 0;
-  }
-}
-
-const char *nameOf(ncclDataType_t type) {
-  static const char *const names[] = {"i8",  "u8",  "i32", "u32",  "i64",    "u64",
-                                      "f16", "f32", "f64", "bf16", "f8e4m3", "f8e5m2"};
-  return type >= 0 && type < ncclNumTypes ? names[type] : "an unknown type";
-}
-
-const char *nameOf(ncclRedOp_t op) {
-  static const char *const names[] = {"sum", "prod", "max", "min", "avg"};
-  return op >= 0 && op < ncclNumOps ? names[op] : "an unknown operation";
-}
-
-std::string Call::describe() const {
-  static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclAlltoAll",
-                                      "ncclBroadcast", "ncclSend",          "ncclRecv"};
-  std::string text = names[static_cast<int>(kind)];
-  text += " of " + std::to_string(count) + ' ' + nameOf(type);
-  if (kind == CallKind::AllReduce || kind == CallKind::ReduceScatter)
-    text += std::string(" (") + nameOf(op) + ")";
-  if (peer >= 0) {
-    text += kind == CallKind::Send   ? " to rank "
-            : kind == CallKind::Recv ? " from rank "
-                                     : " with root rank ";
-    text += std::to_string(clique->ranks[static_cast<std::size_t>(peer)]);
-  }
-  return text;
-}
-
 //===----------------------------------------------------------------------===//
 // Moving data
 //===----------------------------------------------------------------------===//
@@ -141,15 +93,11 @@ void Exchange::run(std::size_t begin, std::size_t end) {
 // Meeting
 //===----------------------------------------------------------------------===//
 
-std::string Clique::side(const Call &call) const {
-  return "rank " + std::to_string(ranks[static_cast<std::size_t>(call.self)]) + " calls " + call.describe();
-}
-
-std::shared_ptr<Exchange> Clique::arrive(Call &call, std::string &mismatch) {
+std::shared_ptr<Exchange> LocalClique::arrive(Call &call, std::string &mismatch) {
   return call.isTransfer() ? arriveTransfer(call, mismatch) : arriveCollective(call, mismatch);
 }
 
-std::shared_ptr<Exchange> Clique::arriveCollective(Call &call, std::string &mismatch) {
+std::shared_ptr<Exchange> LocalClique::arriveCollective(Call &call, std::string &mismatch) {
   std::size_t position = next[static_cast<std::size_t>(call.self)]++;
   if (position - base == collectives.size())
     collectives.push_back(std::make_shared<Exchange>(std::vector<Call *>(ranks.size(), nullptr)));
@@ -157,8 +105,7 @@ std::shared_ptr<Exchange> Clique::arriveCollective(Call &call, std::string &mism
   for (const Call *other : exchange->calls) {
     if (!other)
       continue;
-    if (other->kind != call.kind || other->count != call.count || other->type != call.type ||
-        other->op != call.op || other->peer != call.peer)
+    if (!call.agreesWith(*other))
       mismatch = "collective " + std::to_string(position) + " of communicator '" + name +
                  "': " + side(*other) + ", but " + side(call);
     break;
@@ -172,7 +119,7 @@ std::shared_ptr<Exchange> Clique::arriveCollective(Call &call, std::string &mism
   return exchange;
 }
 
-std::shared_ptr<Exchange> Clique::arriveTransfer(Call &call, std::string &mismatch) {
+std::shared_ptr<Exchange> LocalClique::arriveTransfer(Call &call, std::string &mismatch) {
   bool sends = call.kind == CallKind::Send;
   std::deque<Call *> &waiting =
       channels[sends ? std::pair(call.self, call.peer) : std::pair(call.peer, call.self)];
@@ -182,13 +129,13 @@ std::shared_ptr<Exchange> Clique::arriveTransfer(Call &call, std::string &mismat
   }
   Call *other = waiting.front();
   waiting.pop_front();
-  if (other->count != call.count || other->type != call.type)
+  if (!call.agreesWith(*other))
     mismatch = "communicator '" + name + "': " + side(*other) + ", but " + side(call);
   auto exchange = std::make_shared<Exchange>(sends ? std::vector{&call, other} : std::vector{other, &call});
   return exchange;
 }
 
-std::vector<int> Clique::missing(const Call &call) const {
+std::vector<int> LocalClique::missing(const Call &call) const {
   if (call.isTransfer())
     return {ranks[static_cast<std::size_t>(call.peer)]};
   for (const auto &exchange : collectives) {

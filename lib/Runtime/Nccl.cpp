@@ -2,8 +2,7 @@
 
 #include "plumb/Runtime/Nccl.h"
 
-#include "plumb/Runtime/Rendezvous.h"
-#include "plumb/Runtime/Session.h"
+#include "plumb/Runtime/Process.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,9 +23,8 @@ using Clock = std::chrono::steady_clock;
 /// A process is one rank. Communicators are non-blocking, so that a wait for another rank can be given up.
 class NcclProvider : public Provider {
 public:
-  NcclProvider(const Program &program, const Options &options, RendezvousClient &rendezvous,
-               std::chrono::seconds timeout)
-      : program(program), options(options), rendezvous(rendezvous), timeout(timeout) {
+  NcclProvider(const Program &program, RendezvousClient &rendezvous, std::chrono::seconds timeout)
+      : program(program), rendezvous(rendezvous), timeout(timeout) {
     active = this;
   }
   ~NcclProvider() override { active = nullptr; }
@@ -80,9 +78,14 @@ public:
     }
   }
 
-  bool collects() const override { return !options.save.empty(); }
-  void deliver(const Piece &piece) override { rendezvous.deliver(piece); }
-  void deliverLoss(std::int64_t step, float loss) override { rendezvous.deliverLoss(step, loss); }
+  void beginStep(std::int64_t number) override {
+    step = number;
+    part = nullptr;
+  }
+  void enter(const char *name, std::size_t number) {
+    part = name;
+    microbatch = number;
+  }
 
   /// Brings calls that are in progress to their end.
   void settle(const std::string &what) {
@@ -119,7 +122,8 @@ private:
     while (!done()) {
       auto now = Clock::now();
       if (now - begin > timeout)
-        throw Failure(what + " takes longer than " + std::to_string(timeout.count()) + " s (PLUMB_TIMEOUT)");
+        throw Failure(what + describePosition() + " takes longer than " + std::to_string(timeout.count()) +
+                      " s (--timeout)");
       if (now >= nextCheck) {
         rendezvous.checkOthers();
         nextCheck = now + kBetweenChecks;
@@ -128,23 +132,25 @@ private:
     }
   }
 
+  std::string describePosition() const {
+    std::string text = step < 0 ? "" : " (step " + std::to_string(step + 1);
+    if (part)
+      text += std::string(", ") + part +
+              (microbatch == kAbsent ? "" : ", microbatch " + std::to_string(microbatch));
+    return text.empty() ? "" : text + ")";
+  }
+
   const Program &program;
-  const Options &options;
   RendezvousClient &rendezvous;
   std::chrono::seconds timeout;
   std::vector<ncclComm_t> comms;
+  // Where the host is in the program.
+  std::int64_t step = -1;
+  const char *part = nullptr;
+  std::size_t microbatch = kAbsent;
 };
 
 NcclProvider *NcclProvider::active = nullptr;
-
-/// What all ranks must agree on.
-std::string signatureOf(const Program &program, const Options &options) {
-  std::string text = std::string("program '") + program.name + "' on mesh";
-  for (const Axis &axis : program.mesh)
-    text += std::string(" ") + axis.name + "=" + std::to_string(axis.size);
-  return text + ", " + std::to_string(program.microbatches) + " microbatches, " +
-         std::to_string(options.steps) + " steps" + (options.save.empty() ? "" : ", results saved");
-}
 
 void checkVersions() {
   constexpr int kLeastNccl = NCCL_VERSION(2, 26, 0), kLeastCuda = 12030;
@@ -157,58 +163,36 @@ void checkVersions() {
                   std::to_string(kLeastCuda) + " (12.3)");
 }
 
-void runRank(const Program &program, const Options &options, const Place &place) {
-  if (place.size != rankCount(program))
-    throw Failure("the launcher starts " + std::to_string(place.size) +
-                  " ranks, but the mesh of the program has " + std::to_string(rankCount(program)));
-  // Keeps the order of launches when kernels of several communicators wait for each other.
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
-  constexpr std::uint64_t kDefaultTimeout = 600;
-  std::chrono::seconds timeout(environmentNumber("PLUMB_TIMEOUT", kDefaultTimeout));
-  Sources sources = openSources(program, options);
-  std::string signature = signatureOf(program, options);
-  std::optional<Collector> collector;
-  std::optional<RendezvousServer> server;
-  if (place.rank == 0) {
-    if (!options.save.empty())
-      collector.emplace(program, options.save, options.steps, sources.weights.get());
-    server.emplace(place, signature, collector ? &*collector : nullptr, timeout);
-  }
-  RendezvousClient client(place, signature, timeout);
-  try {
-    PLUMB_CUDA(cudaSetDevice(place.localRank));
-    checkVersions();
-    NcclProvider provider(program, options, client, timeout);
-    Session(program, place.rank, options, sources, provider).run();
-    client.finish();
-  } catch (const std::exception &exception) {
-    try {
-      client.fail("rank " + std::to_string(place.rank) + ": " + exception.what());
-    } catch (const Failure &) {
-      // Rank 0 is gone; the first error is the one to report.
-    }
-    throw;
-  }
-  if (collector)
-    collector->commit();
+/// The device of this rank: on a node with several, its own.
+void selectDevice(const Place &place) {
+  int count = 0;
+  PLUMB_CUDA(cudaGetDeviceCount(&count));
+  if (count == 0)
+    throw Failure("this machine has no GPU");
+  // A launcher may show each rank its own device alone.
+  if (count > 1 && place.localRank >= count)
+    throw Failure("local rank " + std::to_string(place.localRank) + " has no GPU of its own: there are " +
+                  std::to_string(count));
+  PLUMB_CUDA(cudaSetDevice(count == 1 ? 0 : place.localRank));
 }
 
 } // namespace
 
 int runNccl(const Program &program, int argc, const char *const *argv) {
-  Place place;
-  try {
-    Options options = parseOptions(argc, argv);
-    place = placeFromEnvironment();
-    runRank(program, options, place);
-    return 0;
-  } catch (const UsageError &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 2;
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "error: rank %d: %s\n", place.rank, error.what());
-    return 1;
-  }
+  // Keeps the order of launches when kernels of several communicators wait for each other.
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  return runProcess(program, argc, argv,
+                    {placeFromEnvironment, [](Place &) {},
+                     [&](const Place &place, const Options &options, RendezvousClient &client) {
+                       selectDevice(place);
+                       checkVersions();
+                       return std::make_unique<NcclProvider>(program, client, options.timeout);
+                     }});
+}
+
+void enter(const char *part, std::size_t microbatch) {
+  if (NcclProvider::active)
+    NcclProvider::active->enter(part, microbatch);
 }
 
 namespace detail {

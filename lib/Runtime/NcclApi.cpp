@@ -1,7 +1,6 @@
 //===- NcclApi.cpp - NCCL's entry points on the host -----------------------===//
 
 #include "plumb/Runtime/Device.h"
-#include "plumb/Runtime/World.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,16 +10,18 @@
 
 using namespace plumb::host;
 
-namespace {
+static thread_local std::string lastError;
 
-thread_local std::string lastError;
-
-ncclResult_t reject(ncclResult_t result, std::string why) {
+ncclResult_t plumb::host::reject(ncclResult_t result, std::string why) {
   lastError = std::move(why);
   return result;
 }
 
-ncclResult_t failedElsewhere() { return reject(ncclRemoteError, "the run has failed on another rank"); }
+ncclResult_t plumb::host::failedElsewhere() {
+  return reject(ncclRemoteError, "the run has failed on another rank");
+}
+
+namespace {
 
 ncclResult_t validate(const Call &call, const ncclComm *comm) {
   if (sizeOf(call.type) == 0)
@@ -85,18 +86,6 @@ ncclResult_t ncclGetVersion(int *version) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId) {
-  static std::atomic<std::uint64_t> count{0};
-  if (!uniqueId)
-    return reject(ncclInvalidArgument, "uniqueId is null");
-  std::uint64_t number = ++count;
-  std::memset(uniqueId, 0, sizeof *uniqueId);
-  // Told apart from the ids that a launcher makes up by the last byte.
-  std::memcpy(uniqueId->internal, &number, sizeof number);
-  uniqueId->internal[NCCL_UNIQUE_ID_BYTES - 1] = 1;
-  return ncclSuccess;
-}
-
 const char *ncclGetErrorString(ncclResult_t result) {
   static const char *const texts[] = {"no error",       "unhandled cuda error", "unhandled system error",
                                       "internal error", "invalid argument",     "invalid usage",
@@ -105,46 +94,6 @@ const char *ncclGetErrorString(ncclResult_t result) {
 }
 
 const char *ncclGetLastError(ncclComm_t) { return lastError.c_str(); }
-
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
-                                    ncclConfig_t *config) {
-  Device *device = Device::current();
-  if (!comm || !device)
-    return reject(ncclInvalidArgument, "comm is null, or the calling thread is not a rank");
-  if (nranks < 1 || rank < 0 || rank >= nranks)
-    return reject(ncclInvalidArgument,
-                  "rank " + std::to_string(rank) + " of " + std::to_string(nranks) + " does not exist");
-  World &world = device->world();
-  std::string name = config && config->commName ? config->commName : "";
-  Clique *clique;
-  {
-    std::lock_guard guard(world.lock());
-    clique = &world.clique(std::string(commId.internal, NCCL_UNIQUE_ID_BYTES), name, nranks);
-    if (clique->ranks.size() != static_cast<std::size_t>(nranks))
-      return reject(ncclInvalidArgument,
-                    "communicator '" + clique->name + "' has " + std::to_string(clique->ranks.size()) +
-                        " ranks on one rank and " + std::to_string(nranks) + " on another");
-    int &member = clique->ranks[static_cast<std::size_t>(rank)];
-    if (member >= 0)
-      return reject(ncclInvalidUsage, "rank " + std::to_string(rank) + " of communicator '" + clique->name +
-                                          "' is claimed by ranks " + std::to_string(member) + " and " +
-                                          std::to_string(device->rank()));
-    member = device->rank();
-    if (++clique->joined == clique->ranks.size()) {
-      clique->complete.store(true, std::memory_order_release);
-      for (int other : clique->ranks)
-        world.notify(world.device(other));
-    }
-  }
-  if (!device->join(*clique, "the creation of communicator '" + clique->name + "'"))
-    return failedElsewhere();
-  *comm = new ncclComm{device, clique, rank};
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
-  return ncclCommInitRankConfig(comm, nranks, commId, rank, nullptr);
-}
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return comm ? ncclSuccess : reject(ncclInvalidArgument, "comm is null");

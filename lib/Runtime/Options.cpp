@@ -2,6 +2,7 @@
 
 #include "plumb/Runtime/Options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -15,32 +16,67 @@ static bool parseNumber(std::string_view text, Number &result) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+namespace {
+
+constexpr const char *kUsage =
+    "usage: program [--weights F|DIR] [--source F] [--steps N] [--save F]\n"
+    "               [--resume DIR] [--checkpoint DIR [--every K]] [--log F.jsonl] [--timeout S]";
+
+/// Where the value of an option goes: one of the two.
+struct Option {
+  std::string_view name;
+  std::string Options::*text;
+  std::int64_t Options::*number;
+};
+constexpr Option kOptions[] = {{"--weights", &Options::weights, nullptr},
+                               {"--source", &Options::source, nullptr},
+                               {"--inputs", &Options::source, nullptr},
+                               {"--save", &Options::save, nullptr},
+                               {"--checkpoint", &Options::checkpoint, nullptr},
+                               {"--resume", &Options::resume, nullptr},
+                               {"--log", &Options::log, nullptr},
+                               {"--steps", nullptr, &Options::steps},
+                               {"--every", nullptr, &Options::every}};
+
+void set(Options &options, std::string_view name, std::string_view value) {
+  std::int64_t number = 0;
+  const auto *option = std::ranges::find(kOptions, name, &Option::name);
+  bool isTimeout = option == std::end(kOptions);
+  if (!isTimeout && option->text) {
+    options.*option->text = value;
+    return;
+  }
+  if (!parseNumber(value, number) || number < 1)
+    throw UsageError("'" + std::string(name) + "' needs a positive integer, not '" + std::string(value) +
+                     "'");
+  if (isTimeout)
+    options.timeout = std::chrono::seconds(number);
+  else
+    options.*option->number = number;
+}
+
+} // namespace
+
 Options parseOptions(int argc, const char *const *argv) {
-  const std::string usage =
-      "usage: program [--weights F.safetensors] --inputs F.safetensors [--steps N] [--save F.safetensors]";
   Options options;
+  options.timeout = std::chrono::seconds(
+      environmentNumber("PLUMB_TIMEOUT", static_cast<std::uint64_t>(options.timeout.count())));
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
     auto equals = argument.find('=');
     std::string_view name = argument.substr(0, equals), value;
-    bool known = name == "--weights" || name == "--inputs" || name == "--save" || name == "--steps";
-    if (!known)
-      throw UsageError("unknown argument '" + std::string(argument) + "'; " + usage);
+    if (name != "--timeout" && std::ranges::find(kOptions, name, &Option::name) == std::end(kOptions))
+      throw UsageError("unknown argument '" + std::string(argument) + "'; " + kUsage);
     if (equals != std::string_view::npos)
       value = argument.substr(equals + 1);
     else if (++i < argc)
       value = argv[i];
     else
-      throw UsageError("'" + std::string(name) + "' needs a value; " + usage);
-    if (name == "--weights")
-      options.weights = value;
-    else if (name == "--inputs")
-      options.inputs = value;
-    else if (name == "--save")
-      options.save = value;
-    else if (!parseNumber(value, options.steps) || options.steps < 1)
-      throw UsageError("'--steps' needs a positive integer, not '" + std::string(value) + "'");
+      throw UsageError("'" + std::string(name) + "' needs a value; " + kUsage);
+    set(options, name, value);
   }
+  if (options.every && options.checkpoint.empty())
+    throw UsageError("'--every' says how often to write a checkpoint; give a folder with --checkpoint");
   return options;
 }
 

@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kMagic = 0x706c756d62'0001;
 constexpr std::int64_t kMostBytes = std::int64_t(1) << 40, kMostGreetingBytes = 1 << 16;
 
-enum Kind : std::int64_t { Hello, Publish, Await, Deliver, DeliverLoss, Check, Fail, Finish };
+enum Kind : std::int64_t { Hello, Publish, Await, Deliver, Report, Decide, Wait, Check, Fail, Finish };
 
 struct RequestHeader {
   std::int64_t magic, kind, first, second, bytes;
@@ -52,6 +52,7 @@ Place placeFromEnvironment() {
   static const char *const names[][3] = {
       {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
       {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
   constexpr int kDefaultMasterPort = 29500;
   Place place;
@@ -83,8 +84,8 @@ Place placeFromEnvironment() {
 
 class RendezvousServer::State {
 public:
-  State(const Place &place, std::string signature, Collector *collector, std::chrono::seconds timeout)
-      : size(place.size), signature(std::move(signature)), collector(collector), timeout(timeout),
+  State(const Place &place, std::string signature, Desk &desk, std::chrono::seconds timeout)
+      : size(place.size), signature(std::move(signature)), desk(desk), timeout(timeout),
         listener(Socket::listen(place.port)), acceptor([this] { accept(); }) {}
 
   ~State() {
@@ -102,6 +103,8 @@ public:
       connection.thread.join();
     }
   }
+
+  int port() const { return listener.port(); }
 
 private:
   struct Connection {
@@ -176,9 +179,14 @@ private:
     case Await:
       return await(asText(payload));
     case Deliver:
-      return deliver({static_cast<std::size_t>(header.first), connection.rank, header.second, payload});
-    case DeliverLoss:
-      return deliverLoss(header.first, payload);
+      desk.deliver({static_cast<std::size_t>(header.first), connection.rank, header.second, payload});
+      return {};
+    case Report:
+      return report(payload);
+    case Decide:
+      return std::vector<std::byte>(desk.decide(header.first, header.second != 0) ? 1 : 0);
+    case Wait:
+      return meet();
     case Fail:
       fail(asText(payload));
       return {};
@@ -224,19 +232,21 @@ private:
     return values[key];
   }
 
-  std::vector<std::byte> deliver(const Piece &piece) {
-    if (!collector)
-      throw Failure("rank 0 does not collect results");
-    collector->add(piece);
+  std::vector<std::byte> report(std::span<const std::byte> payload) {
+    StepReport report;
+    if (payload.size() != sizeof report)
+      throw Failure("a report of a step has the wrong size");
+    std::memcpy(&report, payload.data(), sizeof report);
+    desk.report(report);
     return {};
   }
 
-  std::vector<std::byte> deliverLoss(std::int64_t step, std::span<const std::byte> payload) {
-    float loss = 0;
-    if (!collector || payload.size() != sizeof loss)
-      throw Failure("rank 0 does not collect results");
-    std::memcpy(&loss, payload.data(), sizeof loss);
-    collector->addLoss(step, loss);
+  /// All ranks come here the same number of times.
+  std::vector<std::byte> meet() {
+    std::unique_lock lock(mutex);
+    std::int64_t meeting = arrivals++ / size;
+    changed.notify_all();
+    waitFor(lock, [&] { return arrivals / size > meeting; });
     return {};
   }
 
@@ -275,24 +285,27 @@ private:
 
   const int size;
   const std::string signature;
-  Collector *const collector;
+  Desk &desk;
   const std::chrono::seconds timeout;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::vector<std::byte>> values;
   std::set<int> present, finished;
-  std::string failure; ///< The first one.
-  int open = 0;        ///< Connections that are served.
-  int greeted = 0;     ///< Ranks that have said hello, welcome or not.
+  std::string failure;       ///< The first one.
+  int open = 0;              ///< Connections that are served.
+  int greeted = 0;           ///< Ranks that have said hello, welcome or not.
+  std::int64_t arrivals = 0; ///< At meetings of all ranks.
   std::list<Connection> connections;
   Socket listener;
   std::thread acceptor;
 };
 
-RendezvousServer::RendezvousServer(const Place &place, std::string signature, Collector *collector,
+RendezvousServer::RendezvousServer(const Place &place, std::string signature, Desk &desk,
                                    std::chrono::seconds timeout)
-    : state(std::make_unique<State>(place, std::move(signature), collector, timeout)) {}
+    : state(std::make_unique<State>(place, std::move(signature), desk, timeout)) {}
 RendezvousServer::~RendezvousServer() = default;
+
+int RendezvousServer::port() const { return state->port(); }
 
 //===----------------------------------------------------------------------===//
 // Client
@@ -339,10 +352,14 @@ void RendezvousClient::deliver(const Piece &piece) {
   ask(Deliver, static_cast<std::int64_t>(piece.result), piece.microbatch, piece.data);
 }
 
-void RendezvousClient::deliverLoss(std::int64_t step, float loss) {
-  ask(DeliverLoss, step, 0, std::as_bytes(std::span(&loss, 1)));
+void RendezvousClient::report(const StepReport &report) {
+  ask(Report, 0, 0, std::as_bytes(std::span(&report, 1)));
 }
 
+bool RendezvousClient::decide(std::int64_t step, bool proposal) {
+  return !ask(Decide, step, proposal, {}).empty();
+}
+void RendezvousClient::wait() { ask(Wait, 0, 0, {}); }
 void RendezvousClient::checkOthers() { ask(Check, 0, 0, {}); }
 void RendezvousClient::fail(const std::string &why) { ask(Fail, 0, 0, asBytes(why)); }
 void RendezvousClient::finish() { ask(Finish, 0, 0, {}); }

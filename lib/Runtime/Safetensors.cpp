@@ -243,8 +243,9 @@ static std::string headerText(const std::vector<SafetensorsWriter::Entry> &entri
   return header;
 }
 
-SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entries)
-    : path(std::move(target)), temporary(path + ".tmp-XXXXXX"), regions(entries.size()) {
+SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entries, Role role)
+    : path(std::move(target)), temporary(path + (role == Alone ? ".tmp-XXXXXX" : ".tmp")), role(role),
+      regions(entries.size()) {
   // Large elements first keeps every tensor aligned; then by name.
   std::vector<std::size_t> order(entries.size());
   std::iota(order.begin(), order.end(), 0);
@@ -262,25 +263,27 @@ SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entr
   for (std::int64_t size : sizes)
     length += static_cast<std::size_t>(size);
 
-  int file = ::mkstemp(temporary.data());
-  if (file < 0)
-    failOn(path, "cannot create a temporary file beside it");
+  int file = open();
   // Storage is claimed now, so that a full disk is an error here and not a fault on a store.
-  int error = ::posix_fallocate(file, 0, static_cast<off_t>(length));
+  int error = role == Other ? 0 : ::posix_fallocate(file, 0, static_cast<off_t>(length));
   if (error == 0) {
     mapping = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     error = mapping == MAP_FAILED || ::fchmod(file, 0644) != 0 ? errno : 0;
   }
   ::close(file);
   if (error) {
-    ::unlink(temporary.c_str());
+    mapping = nullptr;
+    if (role != Other)
+      ::unlink(temporary.c_str());
     errno = error;
     failOn(path, "cannot write " + std::to_string(length) + " bytes");
   }
   auto *bytes = static_cast<std::byte *>(mapping);
-  for (std::size_t i = 0; i < kLengthBytes; ++i)
-    bytes[i] = static_cast<std::byte>(header.size() >> (8 * i));
-  std::memcpy(bytes + kLengthBytes, header.data(), header.size());
+  if (role != Other) {
+    for (std::size_t i = 0; i < kLengthBytes; ++i)
+      bytes[i] = static_cast<std::byte>(header.size() >> (8 * i));
+    std::memcpy(bytes + kLengthBytes, header.data(), header.size());
+  }
   std::byte *next = bytes + kLengthBytes + header.size();
   for (std::size_t index : order) {
     regions[index] = {next, static_cast<std::size_t>(sizes[index])};
@@ -288,17 +291,48 @@ SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entr
   }
 }
 
+/// The temporary file, made or joined.
+int SafetensorsWriter::open() {
+  int file = role == Alone   ? ::mkstemp(temporary.data())
+             : role == First ? ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+                             : ::open(temporary.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0)
+    failOn(path, role == Other ? "cannot open the temporary file beside it, which rank 0 has made"
+                               : "cannot create a temporary file beside it");
+  struct stat status;
+  if (role == Other && (::fstat(file, &status) != 0 || status.st_size != static_cast<off_t>(length))) {
+    ::close(file);
+    throw Failure("'" + temporary +
+                  "' is not the file that rank 0 has made; all ranks must see one file system");
+  }
+  return file;
+}
+
 SafetensorsWriter::~SafetensorsWriter() {
   if (mapping)
     ::munmap(mapping, length);
-  if (!temporary.empty())
+  if (!temporary.empty() && role != Other)
     ::unlink(temporary.c_str());
 }
 
+void SafetensorsWriter::flush() {
+  if (::msync(mapping, length, MS_SYNC) != 0)
+    failOn(path, "cannot write");
+}
+
 void SafetensorsWriter::commit() {
+  flush();
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     failOn(path, "cannot write");
   temporary.clear();
+  // The name is on disk when its folder is.
+  auto slash = path.rfind('/');
+  int folder =
+      ::open(slash == std::string::npos ? "." : path.substr(0, slash + 1).c_str(), O_RDONLY | O_CLOEXEC);
+  if (folder >= 0) {
+    (void)::fsync(folder);
+    ::close(folder);
+  }
 }
 
 } // namespace plumb

@@ -2,134 +2,22 @@
 
 #include "plumb/Runtime/Session.h"
 
+#include "plumb/Runtime/Checkpoint.h"
+
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <cmath>
+#include <csignal>
 #include <cstring>
-#include <set>
+#include <limits>
 #include <string>
 
 namespace plumb {
 
-//===----------------------------------------------------------------------===//
-// Checking
-//===----------------------------------------------------------------------===//
+static volatile std::sig_atomic_t isTerminated = 0;
 
-static void checkTensor(const Program &program, const Tensor &tensor) {
-  auto require = [&](bool condition, const char *what) {
-    if (!condition)
-      throw Failure(std::string("the tables of program '") + program.name + "' are inconsistent: tensor '" +
-                    tensor.name + "' " + what);
-  };
-  require(tensor.rank >= 0 && tensor.rank <= 8, "has a rank outside 0 … 8");
-  require(tensor.offsets.size() == static_cast<std::size_t>(pipelineSize(program)),
-          "does not have one offset per pipeline coordinate");
-  std::set<std::pair<int, std::int64_t>> used;
-  for (int i = 0; i < tensor.rank; ++i) {
-    const Dim &dim = tensor.dims[i];
-    require(dim.size >= 0 && dim.blocks >= 1 && dim.size % dim.blocks == 0,
-            "has blocks that do not divide a size");
-    for (int k = 0; k < 6 && dim.axes[k].axis >= 0; ++k) {
-      const AxisFactor &factor = dim.axes[k];
-      require(factor.axis <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");
-      bool inTime = factor.axis == static_cast<int>(program.mesh.size());
-      std::int64_t whole =
-          inTime ? program.microbatches : program.mesh[static_cast<std::size_t>(factor.axis)].size;
-      require(factor.pre >= 1 && factor.size >= 0 &&
-                  whole % (factor.pre * std::max<std::int64_t>(factor.size, 1)) == 0,
-              "is cut by a factor that its axis does not have");
-      require(used.insert({factor.axis, factor.pre}).second, "is cut twice by one axis");
-    }
-  }
-}
-
-static void checkProgram(const Program &program) {
-  for (std::span<const Tensor> tensors :
-       {program.parameters, program.gradients, program.inputs, program.outputs})
-    for (const Tensor &tensor : tensors)
-      checkTensor(program, tensor);
-  bool consistent = program.microbatches >= 1 && program.step && program.streams >= 0 &&
-                    program.events >= 0 && program.pipelineAxis < static_cast<int>(program.mesh.size()) &&
-                    std::ranges::all_of(
-                        program.mesh, [](const Axis &axis) { return axis.size >= 1; }) &&
-                    program.arenaBytes.size() == static_cast<std::size_t>(pipelineSize(program));
-  auto isFactor = [&](const AxisFactor &factor) {
-    return factor.axis >= 0 && factor.axis < static_cast<int>(program.mesh.size()) && factor.pre >= 1 &&
-           factor.size >= 0 &&
-           (factor.size == 0 ||
-            program.mesh[static_cast<std::size_t>(factor.axis)].size % (factor.pre * factor.size) == 0);
-  };
-  for (const Communicator &communicator : program.communicators) {
-    consistent &= std::ranges::all_of(communicator.axes, isFactor);
-    for (int coordinate : communicator.pipeline)
-      consistent &= coordinate >= 0 && coordinate < pipelineSize(program);
-  }
-  if (!consistent)
-    throw Failure(std::string("the tables of program '") + program.name + "' are inconsistent");
-  if (program.loss) {
-    checkTensor(program, *program.loss);
-    if (program.loss->rank != 0 || isUnused(*program.loss))
-      throw Failure(std::string("the tables of program '") + program.name +
-                    "' are inconsistent: the loss is not a scalar that some rank holds");
-  }
-}
-
-static std::string describe(std::string_view dtype, std::span<const std::int64_t> shape) {
-  return std::string(dtype) + " " + describeShape(shape);
-}
-
-static void checkView(const SafetensorsFile &file, const std::string &name, const Tensor &tensor,
-                      const TensorView *view, bool hasSteps) {
-  if (!view)
-    throw Failure("'" + file.path() + "' has no tensor '" + name + "', which the program needs as " +
-                  describe(nameOf(tensor.dtype), shapeOf(tensor)));
-  std::span<const std::int64_t> shape = view->shape;
-  if (hasSteps)
-    shape = shape.subspan(1);
-  if (view->dtype != nameOf(tensor.dtype) || !std::ranges::equal(shape, shapeOf(tensor)))
-    throw Failure("'" + file.path() + "': tensor '" + name + "' is " + describe(view->dtype, view->shape) +
-                  ", but the program needs " + describe(nameOf(tensor.dtype), shapeOf(tensor)));
-}
-
-static std::string inputName(std::size_t index) { return "input." + std::to_string(index); }
-
-/// An input with one dimension more than the program's has a leading dimension of steps.
-static bool hasStepDimension(const Tensor &tensor, const TensorView &view) {
-  return view.shape.size() == static_cast<std::size_t>(tensor.rank) + 1;
-}
-
-static void checkInputs(const Program &program, const Options &options, const SafetensorsFile &file) {
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const TensorView *view = file.find(inputName(i));
-    bool hasSteps = view && hasStepDimension(program.inputs[i], *view);
-    checkView(file, inputName(i), program.inputs[i], view, hasSteps);
-    if (hasSteps && view->shape[0] < options.steps)
-      throw Failure("'" + file.path() + "': tensor '" + inputName(i) + "' holds " +
-                    std::to_string(view->shape[0]) + " steps, but " + std::to_string(options.steps) +
-                    " are to run");
-  }
-}
-
-Sources openSources(const Program &program, const Options &options) {
-  checkProgram(program);
-  if (options.inputs.empty() && !program.inputs.empty())
-    throw UsageError("the program has " + std::to_string(program.inputs.size()) +
-                     " input(s); give a file that holds them with --inputs");
-  if (options.weights.empty() && !program.parameters.empty())
-    throw UsageError("the program has " + std::to_string(program.parameters.size()) +
-                     " parameter(s); give a file that holds them with --weights");
-  Sources sources;
-  if (!options.weights.empty()) {
-    sources.weights = std::make_unique<SafetensorsFile>(options.weights);
-    for (const Tensor &parameter : program.parameters)
-      checkView(*sources.weights, parameter.name, parameter, findParameter(*sources.weights, parameter),
-                false);
-  }
-  if (!options.inputs.empty()) {
-    sources.inputs = std::make_unique<SafetensorsFile>(options.inputs);
-    checkInputs(program, options, *sources.inputs);
-  }
-  return sources;
+void handleTermination() {
+  std::signal(SIGTERM, [](int) { isTerminated = 1; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -137,8 +25,8 @@ Sources openSources(const Program &program, const Options &options) {
 //===----------------------------------------------------------------------===//
 
 Session::Session(const Program &program, int rank, const Options &options, const Sources &sources,
-                 Provider &provider)
-    : program(program), number(rank), options(options), sources(sources), provider(provider),
+                 Provider &provider, Hub &hub)
+    : program(program), number(rank), options(options), sources(sources), provider(provider), hub(hub),
       coordinates(coordinatesOf(program, rank)), pipeline(pipelineOf(program, coordinates)),
       results(resultsOf(program)) {}
 
@@ -207,99 +95,171 @@ void Session::load(const Tensor &tensor, const std::byte *global) {
   }
 }
 
-void Session::loadParameters() {
+/// Parameters, and what the optimizer keeps, which begins with zero.
+void Session::loadState() {
   for (const Tensor &parameter : program.parameters)
-    load(parameter, findParameter(*sources.weights, parameter)->data.data());
+    if (const TensorView *view = sources.parameters()->find(parameter))
+      load(parameter, view->data.data());
+  for (const Tensor &moment : program.moments)
+    if (sources.checkpoint)
+      load(moment, sources.checkpoint->find(std::string_view(moment.name))->data.data());
 }
 
 void Session::loadInputs(std::int64_t step) {
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const TensorView &view = *sources.inputs->find(inputName(i));
-    bool hasSteps = hasStepDimension(program.inputs[i], view);
-    std::size_t perStep = hasSteps ? view.data.size() / static_cast<std::size_t>(view.shape[0]) : 0;
-    load(program.inputs[i], view.data.data() + perStep * static_cast<std::size_t>(step));
+  for (const Tensor &input : program.inputs)
+    load(input, sources.input(input, step));
+  auto finished = static_cast<double>(step);
+  if (program.counter)
+    load(*program.counter, reinterpret_cast<const std::byte *>(&finished));
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+void Session::fetch(const Tensor &tensor, const std::function<void(std::int64_t, const Slice &)> &visit) {
+  for (std::int64_t m = 0; m < slicesOf(tensor); ++m) {
+    Slice slice(program, tensor, coordinates, m);
+    const std::byte *address = locate(tensor, slice, m);
+    if (!address || slice.bytes() == 0)
+      continue;
+    staging.resize(slice.bytes());
+    PLUMB_CUDA(cudaMemcpy(staging.data(), address, slice.bytes(), cudaMemcpyDeviceToHost));
+    visit(m, slice);
   }
 }
 
 void Session::deliver(Result::Kind kind) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].kind != kind)
-      continue;
-    const Tensor &tensor = *results[i].tensor;
-    for (std::int64_t m = 0; m < slicesOf(tensor); ++m) {
-      Slice slice(program, tensor, coordinates, m);
-      const std::byte *address = locate(tensor, slice, m);
-      if (!address || slice.bytes() == 0)
-        continue;
-      staging.resize(slice.bytes());
-      PLUMB_CUDA(cudaMemcpy(staging.data(), address, slice.bytes(), cudaMemcpyDeviceToHost));
-      provider.deliver({i, number, m, staging});
-    }
-  }
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i].kind == kind)
+      fetch(*results[i].tensor,
+            [&](std::int64_t microbatch, const Slice &) { hub.deliver({i, number, microbatch, staging}); });
 }
 
-static float toFloat(DType type, const std::byte *bytes) {
+static double toDouble(DType type, const std::byte *bytes) {
   auto as = [&](auto value) {
     std::memcpy(&value, bytes, sizeof value);
     return value;
   };
   switch (type) {
   case DType::F64:
-    return static_cast<float>(as(double()));
+    return as(double());
   case DType::BF16:
     return std::bit_cast<float>(static_cast<std::uint32_t>(as(std::uint16_t())) << 16);
   case DType::F16:
-    return static_cast<float>(as(_Float16()));
+    return static_cast<double>(as(_Float16()));
   case DType::F32:
     return as(float());
   case DType::I64:
-    return static_cast<float>(as(std::int64_t()));
+    return static_cast<double>(as(std::int64_t()));
   case DType::I32:
-    return static_cast<float>(as(std::int32_t()));
+    return static_cast<double>(as(std::int32_t()));
   case DType::U8:
   case DType::Bool:
-    return static_cast<float>(as(std::uint8_t()));
+    return static_cast<double>(as(std::uint8_t()));
   }
   return 0;
 }
 
-void Session::reportLoss(std::int64_t step) {
-  if (!program.loss)
-    return;
+/// The first rank that holds the loss.
+bool Session::isReporter() const {
   auto holds = [&](int rank) {
     auto p = static_cast<std::size_t>(pipelineOf(program, coordinatesOf(program, rank)));
     return program.loss->offsets[p] != kAbsent;
   };
   int reporter = 0;
-  while (!holds(reporter))
+  while (program.loss && !holds(reporter))
     ++reporter;
-  if (reporter != number)
-    return;
-  Slice slice(program, *program.loss, coordinates, 0);
-  std::byte value[8];
-  PLUMB_CUDA(cudaMemcpy(value, locate(*program.loss, slice, 0), slice.bytes(), cudaMemcpyDeviceToHost));
-  float loss = toFloat(program.loss->dtype, value);
-  std::printf("step %lld: loss %.6g\n", static_cast<long long>(step + 1), static_cast<double>(loss));
-  std::fflush(stdout);
-  if (provider.collects())
-    provider.deliverLoss(step, loss);
+  return program.loss && reporter == number;
 }
 
+double Session::read(const Tensor *scalar, double otherwise) const {
+  if (!scalar || scalar->offsets[static_cast<std::size_t>(pipeline)] == kAbsent)
+    return otherwise;
+  Slice slice(program, *scalar, coordinates, 0);
+  std::byte value[8];
+  PLUMB_CUDA(cudaMemcpy(value, locate(*scalar, slice, 0), slice.bytes(), cudaMemcpyDeviceToHost));
+  return toDouble(scalar->dtype, value);
+}
+
+void Session::report(std::int64_t step) {
+  if (!isReporter())
+    return;
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  double rate = read(program.rate, program.constantRate == 0 ? kNone : program.constantRate);
+  StepReport report{step, read(program.loss, 0), read(program.norm, kNone), rate,
+                    static_cast<std::int64_t>(program.arenaBytes[static_cast<std::size_t>(pipeline)])};
+  hub.report(report);
+  if (!std::isfinite(report.loss))
+    throw Failure("the loss of step " + std::to_string(step + 1) + " is " + std::to_string(report.loss) +
+                  ", which is not finite");
+}
+
+//===----------------------------------------------------------------------===//
+// Checkpoints
+//===----------------------------------------------------------------------===//
+
+void Session::writeCheckpoint(std::int64_t step) {
+  // Rank 0 makes the file, all fill it, and when all of it is on disk it gets its name.
+  std::unique_ptr<CheckpointWriter> writer;
+  auto open = [&] { writer = std::make_unique<CheckpointWriter>(program, options, sources, number, step); };
+  if (number == 0)
+    open();
+  hub.wait();
+  if (number != 0)
+    open();
+  auto write = [&](const Tensor &tensor, std::byte *global) {
+    if (isFirstHolder(program, tensor, coordinates))
+      fetch(tensor, [&](std::int64_t, const Slice &slice) { slice.scatter(staging.data(), global); });
+  };
+  for (std::size_t i = 0; i < program.parameters.size(); ++i)
+    write(program.parameters[i], writer->parameter(i));
+  for (std::size_t i = 0; i < program.moments.size(); ++i)
+    write(program.moments[i], writer->moment(i));
+  writer->flush();
+  hub.wait();
+  if (number == 0)
+    writer->commit();
+}
+
+bool Session::checkpoint(std::int64_t step) {
+  if (options.checkpoint.empty() && isTerminated)
+    throw Failure("told to stop (SIGTERM) after step " + std::to_string(step + 1));
+  if (options.checkpoint.empty())
+    return false;
+  std::int64_t finished = step + 1;
+  bool ends = hub.decide(step, isTerminated != 0);
+  if (ends || finished == options.steps || (options.every && finished % options.every == 0))
+    writeCheckpoint(finished);
+  if (ends && number == 0)
+    std::fprintf(stderr, "told to stop: ended after step %lld, with a checkpoint\n",
+                 static_cast<long long>(finished));
+  return ends;
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
 void Session::run() {
+  bool collects = !options.save.empty();
   connect();
-  loadParameters();
+  loadState();
   Rank rank(number, coordinates, pipeline, handles);
-  for (std::int64_t step = 0; step < options.steps; ++step) {
+  for (std::int64_t step = sources.firstStep; step < options.steps; ++step) {
+    provider.beginStep(step);
     loadInputs(step);
     program.step(rank);
     provider.synchronize(handles.streams);
-    reportLoss(step);
-    if (step == 0 && provider.collects()) {
+    report(step);
+    if (step == sources.firstStep && collects) {
       deliver(Result::Output);
       deliver(Result::Gradient);
     }
+    if (checkpoint(step))
+      break;
   }
-  if (provider.collects())
+  if (collects)
     deliver(Result::Parameter);
   completed = true;
 }

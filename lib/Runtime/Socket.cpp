@@ -91,6 +91,15 @@ Socket Socket::accept() const {
   return Socket(result);
 }
 
+int Socket::port() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr *>(&address), &length) != 0)
+    failOn("cannot find the port of a socket");
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 &>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in &>(address).sin_port);
+}
+
 void Socket::shutdown() const { (void)::shutdown(descriptor, SHUT_RDWR); }
 
 void Socket::send(const void *data, std::size_t bytes) const {

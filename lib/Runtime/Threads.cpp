@@ -2,14 +2,17 @@
 
 #include "plumb/Runtime/Threads.h"
 
+#include "plumb/Runtime/Device.h"
+#include "plumb/Runtime/LocalWorld.h"
 #include "plumb/Runtime/Session.h"
-#include "plumb/Runtime/World.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <new>
-#include <optional>
 #include <string>
 
 namespace plumb {
@@ -17,7 +20,7 @@ namespace {
 
 class ThreadsProvider : public Provider {
 public:
-  ThreadsProvider(const Program &program, Collector *collector) : program(program), collector(collector) {}
+  explicit ThreadsProvider(const Program &program) : program(program) {}
 
   ncclComm_t connect(int communicator, const std::vector<int> &members, int self) override {
     // All ranks are in this process: the index and the first member name an instance without any exchange.
@@ -34,13 +37,36 @@ public:
     (void)(failed ? ncclCommAbort(comm) : ncclCommDestroy(comm));
   }
   void synchronize(std::span<const cudaStream_t>) override { PLUMB_CUDA(cudaDeviceSynchronize()); }
-  bool collects() const override { return collector != nullptr; }
-  void deliver(const Piece &piece) override { collector->add(piece); }
-  void deliverLoss(std::int64_t step, float loss) override { collector->addLoss(step, loss); }
+  void beginStep(std::int64_t step) override { host::beginStep(step); }
 
 private:
   const Program &program;
-  Collector *collector;
+};
+
+/// The desk, for ranks that are threads. They wait for each other only when nothing is left on their streams.
+class ThreadsHub : public Hub {
+public:
+  ThreadsHub(Desk &desk, int ranks) : desk(desk), ranks(ranks) {}
+
+  void deliver(const Piece &piece) override { desk.deliver(piece); }
+  void report(const StepReport &report) override { desk.report(report); }
+  bool decide(std::int64_t step, bool proposal) override { return desk.decide(step, proposal); }
+  void wait() override {
+    constexpr auto kBetweenChecks = std::chrono::milliseconds(10);
+    std::unique_lock lock(mutex);
+    std::int64_t meeting = arrivals++ / ranks;
+    changed.notify_all();
+    while (!changed.wait_for(lock, kBetweenChecks, [&] { return arrivals / ranks > meeting; }))
+      if (host::Device::current()->world().failed())
+        throw Failure("the run has failed on another rank");
+  }
+
+private:
+  Desk &desk;
+  const int ranks;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::int64_t arrivals = 0;
 };
 
 int report(int code, const char *what) {
@@ -51,18 +77,18 @@ int report(int code, const char *what) {
 int runOrThrow(const Program &program, const Options &options) {
   constexpr std::uint64_t kDefaultSeed = 1;
   std::uint64_t seed = environmentNumber("PLUMB_SEED", kDefaultSeed);
+  if (!options.checkpoint.empty())
+    handleTermination();
   Sources sources = openSources(program, options);
-  std::optional<Collector> collector;
-  if (!options.save.empty())
-    collector.emplace(program, options.save, options.steps, sources.weights.get());
-  host::Outcome outcome = host::runRanks(rankCount(program), seed, [&](int rank) {
-    ThreadsProvider provider(program, collector ? &*collector : nullptr);
-    Session(program, rank, options, sources, provider).run();
+  Desk desk(program, options, sources, sources.firstStep);
+  ThreadsHub hub(desk, rankCount(program));
+  Outcome outcome = host::runRanks(rankCount(program), seed, [&](int rank) {
+    ThreadsProvider provider(program);
+    Session(program, rank, options, sources, provider, hub).run();
   });
   if (outcome.code)
     return report(outcome.code, outcome.error.c_str());
-  if (collector)
-    collector->commit();
+  desk.commit();
   return 0;
 }
 
@@ -80,17 +106,4 @@ int runThreads(const Program &program, int argc, const char *const *argv) {
   }
 }
 
-namespace detail {
-
-void raise(cudaError_t error, const char *call, const char *file, int line) {
-  throw Failure(std::string(call) + " at " + file + ":" + std::to_string(line) + ": " +
-                cudaGetErrorString(error));
-}
-
-void settle(ncclResult_t result, const char *call, const char *file, int line) {
-  throw Failure(std::string(call) + " at " + file + ":" + std::to_string(line) + ": " +
-                ncclGetErrorString(result) + " (" + ncclGetLastError(nullptr) + ")");
-}
-
-} // namespace detail
 } // namespace plumb

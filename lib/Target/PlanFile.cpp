@@ -121,7 +121,7 @@ static Json describeStage(StageOp stage) {
       auto state = dyn_cast_or_null<StateOp>(symbol);
       bool isCopy = state && state.getKind() == "copy";
       StringRef name = isCopy ? *state.getOf() : load.getSymbol();
-      bool isOnce = getPhase(load) == Phase::Begin || getPhase(load) == Phase::Update;
+      bool isOnce = getPhase(load) == Phase::Begin || getPhase(load) >= Phase::Reduce;
       if ((isCopy || isa_and_nonnull<ParameterOp>(symbol)) && !isOnce && seen.insert(name))
         parameters.push_back(name.str());
     } else if (auto send = dyn_cast<ccl::SendOp>(op)) {
@@ -169,7 +169,7 @@ static Json getMemory(ModuleOp module) {
   Json list = Json::array();
   for (auto usage : module->getAttrOfType<ArrayAttr>(kMemoryAttr).getAsRange<DictionaryAttr>()) {
     Json entry = Json::object();
-    for (StringRef key : {"arena", "states", "parameters", "outputs", "inputs", "activations", "temporaries"})
+    for (StringRef key : {"arena", "states", "parameters", "optimizer", "outputs", "inputs", "activations", "temporaries"})
       entry[key.str()] = usage.getAs<IntegerAttr>(key).getInt();
     entry["largest"] = usage.getAs<StringAttr>("largest").str();
     list.push_back(entry);

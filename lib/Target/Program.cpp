@@ -5,11 +5,15 @@
 #include "mlir/Dialect/EmitC/IR/EmitC.h"
 #include "mlir/Target/Cpp/CppEmitter.h"
 #include "plumb/Transforms/Utils.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace plumb;
 using namespace plumb::target;
 using llvm::formatv;
+
+static constexpr StringLiteral kSignaturePlace = "the signature";
 
 static FailureOr<ProgramPlan> readPlan(ModuleOp module) {
   if (!module->hasAttr(kVerifiedAttr))
@@ -67,6 +71,7 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
     writer.write("    ." + name + " = " + value + ",");
   };
   field("name", quote(getName(module)));
+  field("signature", quote(kSignaturePlace));
   field("mesh", table(!plan.axes.empty(), "kMesh"));
   field("pipelineAxis", Twine(axis ? static_cast<int>(*axis) : -1));
   field("microbatches", Twine(plan.pipeline.microbatches));
@@ -75,7 +80,16 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   field("gradients", table(hasState(module, "gradient"), "kGradients"));
   field("inputs", table(!plan.inputNames.empty(), "kInputs"));
   field("outputs", table(hasState(module, "output"), "kOutputs"));
-  field("loss", hasState(module, "loss") ? "kLoss" : "nullptr");
+  field("moments", table(hasState(module, "moment"), "kMoments"));
+  auto scalar = [&](StringRef name, StringRef kind, StringRef symbol) {
+    field(name, hasState(module, kind) ? symbol : "nullptr");
+  };
+  scalar("loss", "loss", "kLoss");
+  scalar("counter", "counter", "kCounter");
+  scalar("norm", "norm", "kNorm");
+  scalar("rate", "rate", "kRate");
+  auto rate = module->getAttrOfType<FloatAttr>(kRateAttr);
+  field("constantRate", formatv("{0}", rate ? rate.getValueAsDouble() : 0.0).str());
   field("arenaBytes", "kArenaBytes");
   field("streams", Twine(plan.streams.size()));
   field("events", Twine(module->getAttrOfType<IntegerAttr>(kEventsAttr).getInt()));
@@ -100,5 +114,13 @@ LogicalResult plumb::emitProgram(ModuleOp module, raw_ostream &os) {
   if (failed(writeTensors(writer, *plan)))
     return failure();
   writeDescriptor(writer, *plan);
-  return emitc::translateToCpp(writer.getSource(), os);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (failed(emitc::translateToCpp(writer.getSource(), stream)))
+    return failure();
+  // The hash of the text in which the hash is not written yet.
+  std::string signature = llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, /*Width=*/16);
+  text.replace(text.rfind(kSignaturePlace), kSignaturePlace.size(), signature);
+  os << text;
+  return success();
 }

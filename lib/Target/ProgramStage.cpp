@@ -335,6 +335,8 @@ void StageWriter::writePart(const Part &part, ArrayRef<Operation *> ops) {
   lines.clear();
   declared.clear();
   heading.clear();
+  std::string name = names.getPrefix() + "_" + part.getName();
+  line("plumb::enter(\"{0}\"{1});", name, part.isPerMicrobatch() ? ", microbatch" : "");
   line("const cudaStream_t stream = rank.stream({0});", plan.streams[readStream(ops[0])]);
   writeSync(kWaitsAttr, part);
   bool isGroup = part.isTransfer() && !plan.pipeline.isHandover(index, part) && ops.size() > 1;
@@ -346,7 +348,7 @@ void StageWriter::writePart(const Part &part, ArrayRef<Operation *> ops) {
   if (isGroup)
     line("PLUMB_NCCL(ncclGroupEnd());");
   writeSync(kRecordsAttr, part);
-  writer.writeFunction("", names.getPrefix() + "_" + part.getName(), part.isPerMicrobatch(), lines);
+  writer.writeFunction("", name, part.isPerMicrobatch(), lines);
 }
 
 /// Where the values of a stage lie. In front of all functions: a stage reads what another one of its rank

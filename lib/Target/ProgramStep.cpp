@@ -116,6 +116,7 @@ static void addStep(const ProgramPlan &plan, int64_t coordinate, SmallVectorImpl
   addOnce(PartKind::Begin, false);
   lines.push_back(
       formatv("  for (const plumb::Action &action : kActions{0})\n      run(rank, action);", coordinate));
+  addOnce(PartKind::Reduce, false);
   addOnce(PartKind::Update, false);
   lines.push_back("  break;");
 }

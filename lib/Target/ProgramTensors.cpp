@@ -32,10 +32,13 @@ private:
   LogicalResult writeTable(StringRef name, ArrayRef<TensorEntry> entries);
   TensorEntry getEntry(Operation *symbol, RankedTensorType type, StringRef name) const;
   SmallVector<TensorEntry> getInputs() const;
-  std::map<int64_t, TensorEntry> getOutputs(TensorEntry *loss, SmallVector<TensorEntry> &gradients) const;
+  void addAliases(TensorEntry &entry, StringRef parameter) const;
+  void addState(StateOp state);
 
   ProgramWriter &writer;
   ProgramPlan &plan;
+  SmallVector<TensorEntry> gradients, moments, loss, counter, norm, rate;
+  std::map<int64_t, TensorEntry> outputs; ///< By number.
 };
 
 } // namespace
@@ -161,46 +164,68 @@ static void keepWhereOwned(TensorEntry &entry, ParameterOp parameter) {
       offset = -1;
 }
 
+void TensorTables::addAliases(TensorEntry &entry, StringRef parameter) const {
+  auto op = plan.symbols.lookup<ParameterOp>(parameter);
+  for (StringRef alias : op &&op.getAliasesAttr()
+                             ? llvm::to_vector(op.getAliasesAttr().getAsValueRange<StringAttr>())
+                             : SmallVector<StringRef>())
+    entry.aliases.push_back(alias.str());
+}
+
+void TensorTables::addState(StateOp state) {
+  auto type = cast<RankedTensorType>(state.getType());
+  StringRef kind = state.getKind(), of = state.getOf().value_or(state.getSymName());
+  if (kind == "gradient") {
+    TensorEntry &entry = gradients.emplace_back(getEntry(state, type, of));
+    if (auto parameter = plan.symbols.lookup<ParameterOp>(of))
+      keepWhereOwned(entry, parameter);
+    addAliases(entry, of);
+  } else if (kind == "output") {
+    auto number = static_cast<int64_t>(state.getIndex().value_or(outputs.size()));
+    TensorEntry entry = getEntry(state, type, "output." + std::to_string(number));
+    entry.stride = getStride(plan.pipeline, state.getSymName());
+    if (state.getLabel())
+      entry.aliases.push_back(state.getLabel()->str());
+    outputs.try_emplace(number, std::move(entry));
+  } else if (kind == "moment") {
+    moments.push_back(getEntry(state, type, state.getSymName()));
+  } else if (kind == "loss") {
+    loss.push_back(getEntry(state, type, "loss"));
+  } else if (kind == "counter") {
+    counter.push_back(getEntry(state, type, "counter"));
+  } else if (kind == "norm" && !state.getHolders()) { // the others are sums of squares
+    norm.push_back(getEntry(state, type, "norm"));
+  } else if (kind == "rate") {
+    rate.push_back(getEntry(state, type, "rate"));
+  }
+}
+
 LogicalResult TensorTables::write() {
-  SmallVector<TensorEntry> parameters, gradients, outputs, loss;
-  std::map<int64_t, TensorEntry> outputsByIndex;
+  SmallVector<TensorEntry> parameters;
   for (Operation &op : plan.module.getOps()) {
     if (auto parameter = dyn_cast<ParameterOp>(op)) {
-      TensorEntry entry = getEntry(&op, cast<RankedTensorType>(parameter.getType()), parameter.getSymName());
-      if (ArrayAttr aliases = parameter.getAliasesAttr())
-        for (StringRef alias : aliases.getAsValueRange<StringAttr>())
-          entry.aliases.push_back(alias.str());
-      parameters.push_back(std::move(entry));
+      StringRef name = parameter.getSymName();
+      addAliases(parameters.emplace_back(getEntry(&op, cast<RankedTensorType>(parameter.getType()), name)),
+                 name);
     } else if (auto state = dyn_cast<StateOp>(op)) {
-      auto type = cast<RankedTensorType>(state.getType());
-      if (state.getKind() == "gradient") {
-        StringRef of = state.getOf().value_or(state.getSymName());
-        TensorEntry entry = getEntry(&op, type, of);
-        if (auto parameter = plan.symbols.lookup<ParameterOp>(of)) {
-          keepWhereOwned(entry, parameter);
-          if (ArrayAttr aliases = parameter.getAliasesAttr())
-            for (StringRef alias : aliases.getAsValueRange<StringAttr>())
-              entry.aliases.push_back(alias.str());
-        }
-        gradients.push_back(std::move(entry));
-      } else if (state.getKind() == "loss") {
-        loss.push_back(getEntry(&op, type, "loss"));
-      } else if (state.getKind() == "output") {
-        auto number = static_cast<int64_t>(state.getIndex().value_or(outputsByIndex.size()));
-        TensorEntry entry = getEntry(&op, type, "output." + std::to_string(number));
-        entry.stride = getStride(plan.pipeline, state.getSymName());
-        if (state.getLabel())
-          entry.aliases.push_back(state.getLabel()->str());
-        outputsByIndex.try_emplace(number, std::move(entry));
-      }
+      addState(state);
     }
   }
-  for (auto &[number, entry] : outputsByIndex)
-    outputs.push_back(std::move(entry));
-  return success(succeeded(writeTable("kParameters", parameters)) &&
-                 succeeded(writeTable("kGradients", gradients)) &&
-                 succeeded(writeTable("kInputs", getInputs())) &&
-                 succeeded(writeTable("kOutputs", outputs)) && succeeded(writeTable("kLoss", loss)));
+  SmallVector<TensorEntry> sorted;
+  for (auto &[number, entry] : outputs)
+    sorted.push_back(std::move(entry));
+  SmallVector<TensorEntry> inputs = getInputs();
+  const std::pair<StringRef, ArrayRef<TensorEntry>> tables[] = {{"kParameters", parameters},
+                                                                {"kGradients", gradients},
+      {"kInputs", inputs},
+                                                                {"kOutputs", sorted},
+                                                                {"kMoments", moments},
+                                                                {"kLoss", loss},
+                                                                {"kCounter", counter},
+                                                                {"kNorm", norm},
+                                                                {"kRate", rate}};
+  return success(
+      llvm::all_of(tables, [&](auto table) { return succeeded(writeTable(table.first, table.second)); }));
 }
 
 LogicalResult plumb::target::writeTensors(ProgramWriter &writer, ProgramPlan &plan) {

@@ -1,5 +1,6 @@
 //===- BuildStep.cpp - Completes the training step -------------------------===//
 
+#include "Optimizer.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Ownership.h"
@@ -27,7 +28,7 @@ public:
       contributors[accumulate.getSymbol()].insert(getPipelineCoordinate(module, getStage(accumulate)));
   }
 
-  LogicalResult run() {
+  void run() {
     for (OutputOp output : llvm::make_early_inc_range(body.getOps<OutputOp>()))
       storeOutput(output);
     bool training = false;
@@ -36,11 +37,13 @@ public:
       training = true;
     }
     auto optimizer = findOp<OptimizerOp>(module);
-    if (training && failed(updateParameters(optimizer)))
-      return failure();
+    if (training) {
+      SmallVector<Trained> trained = storeGradients();
+      if (optimizer)
+        OptimizerBuilder(module, program, optimizer).build(trained);
+    }
     if (optimizer)
       optimizer.erase();
-    return success();
   }
 
 private:
@@ -61,22 +64,19 @@ private:
     op->erase();
   }
 
-  LogicalResult updateParameters(OptimizerOp optimizer) {
-    if (optimizer && optimizer.getKind() != "sgd")
-      return emitError(optimizer.getLoc()) << "the optimizer \"" << optimizer.getKind()
-                                           << "\" is not supported by this version; use \"sgd\"";
+  /// Stores each gradient whole, in the parameter's own layout, on each rank that holds the parameter.
+  SmallVector<Trained> storeGradients() {
     builder.setInsertionPointToEnd(&body);
+    SmallVector<Trained> trained;
     for (StateOp state : module.getOps<StateOp>())
       if (state.getKind() == "gradient")
-        updateParameter(parameters.lookup(*state.getOf()), state, optimizer);
-    return success();
+        trained.push_back(storeGradient(parameters.lookup(*state.getOf()), state));
+    return trained;
   }
 
-  /// On each rank that holds a parameter: its whole gradient, kept for who asks for it, and, with an
-  /// optimizer, its new value.
-  void updateParameter(ParameterOp parameter, StateOp state, OptimizerOp optimizer) {
-    Location loc = parameter.getLoc();
-    auto symbol = FlatSymbolRefAttr::get(parameter), gradientSymbol = FlatSymbolRefAttr::get(state);
+  Trained storeGradient(ParameterOp parameter, StateOp state) {
+    auto symbol = FlatSymbolRefAttr::get(state);
+    Trained trained{parameter, state, {}};
     for (int64_t holder : parameter.getHoldersAttr().asArrayRef()) {
       int64_t coordinate = getPipelineCoordinate(module, holder);
       std::set<int64_t> sources{coordinate};
@@ -85,19 +85,14 @@ private:
       // Ranks that exchange something do so in one order; see getFirstStage.
       bool isAlone = parameter.getHolders()->size() == 1 && sources == std::set{coordinate};
       int64_t stage = isAlone ? holder : getFirstStage(module, coordinate);
-      Value gradient = loadGradient(parameter, gradientSymbol, stage, sources);
-      setStage(parameter, stage); // the origin from which the ops below take their stage
-      ProvenanceScope scope(builder, parameter, Phase::Update);
-      // Stored and read again: what is read is whole, in the parameter's own layout.
-      StoreOp::create(builder, loc, gradientSymbol, gradient);
-      if (!optimizer)
-        continue;
-      gradient = LoadOp::create(builder, loc, parameter.getType(), gradientSymbol);
-      Value value = LoadOp::create(builder, loc, parameter.getType(), symbol);
-      value = nn::SgdOp::create(builder, loc, value, gradient, optimizer.getRateAttr());
-      StoreOp::create(builder, loc, symbol, value);
+      Value gradient = loadGradient(parameter, symbol, stage, sources);
+      setStage(parameter, stage); // the origin from which the op below takes its stage
+      ProvenanceScope scope(builder, parameter, Phase::Reduce);
+      StoreOp::create(builder, parameter.getLoc(), symbol, gradient);
+      trained.stages.push_back(stage);
     }
     parameter->removeAttr(kStageAttr);
+    return trained;
   }
 
   /// What was accumulated on the given coordinates, summed in `stage`: that of its own rank first, then what
@@ -110,7 +105,7 @@ private:
     Value sum;
     for (int64_t source : order) {
       setStage(parameter, source == here ? stage : getFirstStage(module, source));
-      ProvenanceScope scope(builder, parameter, Phase::Update);
+      ProvenanceScope scope(builder, parameter, Phase::Reduce);
       Value share = LoadOp::create(builder, parameter.getLoc(), parameter.getType(), gradient);
       setStage(parameter, stage);
       sum = sum ? nn::AddOp::create(builder, parameter.getLoc(), sum, share).getResult() : share;
@@ -129,8 +124,8 @@ private:
 struct BuildStepPass : plumb::impl::BuildStepBase<BuildStepPass> {
   void runOnOperation() override {
     auto program = findOp<ProgramOp>(getOperation());
-    if (program && failed(StepBuilder(getOperation(), program).run()))
-      signalPassFailure();
+    if (program)
+      StepBuilder(getOperation(), program).run();
   }
 };
 

@@ -144,14 +144,18 @@ StoreOp KernelGroups::findInPlaceStore(Value value, int group, LoadOp &load) con
     if (!store || getPhase(store) != groups[group].phase)
       continue;
     // The kernel overwrites the state earlier than the store did, so nothing else may read it in this phase;
-    // and it reads each element of the state just before it writes it, so only this op may read the loaded
-    // value.
+    // and it reads each element of the state just before it writes it, so that in the kernel too only
+    // elementwise ops may read the loaded value.
     load = {};
     bool others = false;
     for (LoadOp candidate : loads.find(store)->second) {
       Value loaded = candidate.getResult();
-      if (loaded.hasOneUse() && *loaded.getUsers().begin() == def && loaded.getType() == value.getType() &&
-          !load)
+      auto isInStep = [&](Operation *reader) {
+        auto op = dyn_cast<nn::TensorOpInterface>(reader);
+        return op && find(reader) == group && isElementwise(op);
+      };
+      if (llvm::is_contained(loaded.getUsers(), def) && llvm::all_of(loaded.getUsers(), isInStep) &&
+          loaded.getType() == value.getType() && !load)
         load = candidate;
       else
         others |= isReadIn(loaded, groups[group].phase);

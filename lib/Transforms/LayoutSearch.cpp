@@ -13,7 +13,7 @@ static constexpr int kPasses = 2;
 
 LayoutAttr plumb::getArrivingLayout(OpOperand &operand) {
   auto load = operand.get().getDefiningOp<LoadOp>();
-  if (load && getPhase(operand.getOwner()) != Phase::Update)
+  if (load && getPhase(operand.getOwner()) < Phase::Reduce)
     if (auto gathered = load->getAttrOfType<LayoutAttr>(kGatheredAttr))
       return gathered;
   return getLayout(operand.get());
@@ -273,7 +273,7 @@ LayoutCost LayoutSearch::estimateReaders(OpResult result, LayoutAttr layout) {
 /// A parameter is computed with as the plan lays it out.
 LayoutCost LayoutSearch::brokenStatements(nn::TensorOpInterface op, const OpLayouts &way) {
   LayoutCost cost;
-  if (getPhase(op) == Phase::Update)
+  if (getPhase(op) >= Phase::Reduce)
     return cost;
   for (auto [operand, layout] : llvm::zip(op->getOpOperands(), way.operands))
     if (operand.get().getDefiningOp<LoadOp>() && getArrivingLayout(operand))

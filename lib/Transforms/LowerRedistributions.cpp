@@ -98,9 +98,9 @@ private:
       return {};
     auto load = cast<LoadOp>(op.getInput().getDefiningOp());
     auto state = cast<StateOp>(symbols.lookup(load.getSymbol()));
-    auto parameter = cast<ParameterOp>(symbols.lookup(*state.getOf()));
+    auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or("")));
     SmallVector<int64_t> coordinates;
-    for (int64_t stage : parameter.getHoldersAttr().asArrayRef())
+    for (int64_t stage : getHolders(state, parameter))
       coordinates.push_back(getPipelineCoordinate(module, stage));
     llvm::sort(coordinates);
     return coordinates;

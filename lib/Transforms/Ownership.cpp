@@ -15,7 +15,11 @@ SharingCosts plumb::getSharingCosts(int64_t bytes, int64_t ranks, bool isTrained
 /// Tensors of the size of a parameter that the optimizer keeps for it.
 static int64_t countOptimizerStates(ModuleOp module) {
   auto optimizer = findOp<OptimizerOp>(module);
-  return optimizer && (optimizer.getKind() == "adam" || optimizer.getKind() == "adamw") ? 2 : 0;
+  if (!optimizer)
+    return 0;
+  if (optimizer.getKind() == "sgd")
+    return optimizer.getMomentum() && !optimizer.getMomentum()->isZero() ? 1 : 0;
+  return 2;
 }
 
 SharingCosts plumb::getSharingCosts(ModuleOp module, ParameterOp parameter, int64_t ranks) {

@@ -117,7 +117,7 @@ private:
         readers.insert(getStage(user));
     for (int64_t to : readers) {
       Phase phase = getPhase(producer);
-      bool isOnce = phase == Phase::Begin || phase == Phase::Update;
+      bool isOnce = phase == Phase::Begin || phase >= Phase::Reduce;
       // What a stage makes in the other phases has no place in the order of the microbatches.
       if (phase != Phase::Forward && phase != Phase::BackwardInput &&
           !(isOnce && getPipelineCoordinate(module, from) != getPipelineCoordinate(module, to)))

@@ -117,7 +117,8 @@ private:
   /// What is accumulated keeps its pending sums; `microbatch` is one of them, or the value would count M
   /// times.
   LogicalResult accumulated(AccumulateOp accumulate) {
-    if (getMicrobatches(module) > 1 && !getLayout(accumulate.getValue()).isPartialOver(kMicrobatchAxis))
+    if (getPhase(accumulate) < Phase::Reduce && getMicrobatches(module) > 1 &&
+        !getLayout(accumulate.getValue()).isPartialOver(kMicrobatchAxis))
       return emitModelError(accumulate)
              << "accumulates into " << accumulate.getSymbol()
              << " a value that does not depend on the batch, which is not supported with "
@@ -135,7 +136,8 @@ private:
       bool isCopy = state.getKind() == "copy";
       LayoutAttr updated =
           parameter.getUpdated() && !isCopy ? *parameter.getUpdated() : parameter.getLayoutAttr();
-      SmallVector<LoadOp> loads = isCopy ? SmallVector<LoadOp>() : loadsOf(store.getValue());
+      SmallVector<LoadOp> loads =
+          state.getKind() == "gradient" ? loadsOf(store.getValue()) : SmallVector<LoadOp>();
       if (!loads.empty() && getLayout(loads.front().getResult()).getDims() != updated.getDims())
         accumulateApart(state, loads);
       state.setLayoutAttr(updated);

@@ -38,7 +38,8 @@ struct StageMemory {
 
 /// Bytes of the arena by use.
 struct Usage {
-  int64_t gradients = 0, parameters = 0, inputs = 0, outputs = 0, activations = 0, temporaries = 0;
+  int64_t gradients = 0, parameters = 0, optimizer = 0, inputs = 0, outputs = 0, activations = 0,
+          temporaries = 0;
   std::string largest; ///< Where most temporary memory is in use.
 };
 
@@ -236,17 +237,24 @@ static bool isParameter(Operation *op) {
   return isa<ParameterOp>(op) || (state && state.getKind() == "copy");
 }
 
+static bool isPersistent(Operation *op) {
+  auto state = dyn_cast<StateOp>(op);
+  return state && state.isPersistent();
+}
+
 /// A step begins with these states at zero.
 static bool isCleared(Operation *op) {
   auto state = dyn_cast<StateOp>(op);
-  return state && !isParameter(op) && !isCutByMicrobatch(state.getLayoutAttr());
+  return state && !isParameter(op) && !isPersistent(op) && !isCutByMicrobatch(state.getLayoutAttr());
 }
 
 void ArenaPlanner::plan() {
   findSymbolTypes();
   usage.gradients = cleared = placeSymbols(isCleared);
   usage.parameters = placeSymbols(isParameter);
-  usage.outputs = placeSymbols([](Operation *op) { return !isParameter(op) && !isCleared(op); });
+  usage.optimizer = placeSymbols(isPersistent);
+  usage.outputs =
+      placeSymbols([](Operation *op) { return !isParameter(op) && !isPersistent(op) && !isCleared(op); });
   int64_t begin = end;
   placeInputs();
   usage.inputs = end - begin;
@@ -267,11 +275,11 @@ static DictionaryAttr toAttribute(Builder &builder, const ArenaPlanner &arena) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
   const Usage &usage = arena.usage;
-  return builder.getDictionaryAttr({bytes("arena", arena.end), bytes("states", usage.gradients),
-                                    bytes("parameters", usage.parameters), bytes("inputs", usage.inputs),
-                                    bytes("outputs", usage.outputs), bytes("activations", usage.activations),
-                                    bytes("temporaries", usage.temporaries),
-                                    builder.getNamedAttr("largest", builder.getStringAttr(usage.largest))});
+  return builder.getDictionaryAttr(
+      {bytes("arena", arena.end), bytes("states", usage.gradients), bytes("parameters", usage.parameters),
+       bytes("optimizer", usage.optimizer), bytes("inputs", usage.inputs), bytes("outputs", usage.outputs),
+       bytes("activations", usage.activations), bytes("temporaries", usage.temporaries),
+       builder.getNamedAttr("largest", builder.getStringAttr(usage.largest))});
 }
 
 namespace {

@@ -33,41 +33,71 @@ public:
       if (auto redistribute = dyn_cast<RedistributeOp>(op))
         setLayouts(redistribute, {redistribute.getTo()});
       else if (auto load = dyn_cast<LoadOp>(op);
-               load && getPhase(load) != Phase::Update && failed(loaded(load)))
+               load && getPhase(load) < Phase::Reduce && failed(loaded(load)))
         return failure();
     while (true) {
       LayoutSearch search(module, endCost);
       costs = &search.getCosts();
-      if (failed(search.run(collect(/*update=*/false))))
+      if (failed(search.run(collect(isRepeated))))
         return failure();
       if (search.getExpansions().empty())
         break;
       for (const LayoutSearch::Expansion &expansion : search.getExpansions())
         expand(expansion);
-      for (nn::TensorOpInterface op : collect(/*update=*/false))
+      for (nn::TensorOpInterface op : collect(isRepeated))
         op->removeAttr(kLayoutsAttr);
     }
-    for (Operation &op : *program.getBody().begin()) {
-      if (auto accumulate = dyn_cast<AccumulateOp>(op))
-        accumulated(accumulate);
-      if (auto store = dyn_cast<StoreOp>(op))
-        stored(store);
-      if (auto load = dyn_cast<LoadOp>(op); load && getPhase(&op) == Phase::Update && failed(loaded(load)))
+    if (failed(followStates(isRepeated)))
+      return failure();
+    for (Phase last : {Phase::Reduce, Phase::Update}) {
+      auto isLast = [last](Phase phase) { return phase == last; };
+      if (failed(followStates(isLast, /*loads=*/true)))
         return failure();
+      LayoutSearch search(module, endCost);
+      costs = &search.getCosts();
+      if (failed(search.run(collect(isLast))))
+        return failure();
+      declareSums(isLast);
     }
-    declareReads();
     warnOfIdleAxes();
-    LayoutSearch search(module, endCost);
-    return search.run(collect(/*update=*/true));
+    return success();
   }
 
 private:
-  SmallVector<nn::TensorOpInterface> collect(bool update) {
+  using PhaseTest = llvm::function_ref<bool(Phase)>;
+
+  /// What runs for each microbatch, or before them.
+  static bool isRepeated(Phase phase) { return phase < Phase::Reduce; }
+
+  SmallVector<nn::TensorOpInterface> collect(PhaseTest isWanted) {
     SmallVector<nn::TensorOpInterface> ops;
     for (auto op : program.getBody().getOps<nn::TensorOpInterface>())
-      if ((getPhase(op) == Phase::Update) == update)
+      if (isWanted(getPhase(op)))
         ops.push_back(op);
     return ops;
+  }
+
+  /// The layouts of states, in program order, as the ops of these phases use them.
+  LogicalResult followStates(PhaseTest isWanted, bool loads = false) {
+    for (Operation &op : *program.getBody().begin()) {
+      if (!isWanted(getPhase(&op)))
+        continue;
+      if (auto store = dyn_cast<StoreOp>(op))
+        stored(store);
+      if (auto load = dyn_cast<LoadOp>(op); load && loads && failed(loaded(load)))
+        return failure();
+    }
+    if (!loads)
+      declareSums(isWanted);
+    return success();
+  }
+
+  /// What is accumulated in these phases, whose layouts are known.
+  void declareSums(PhaseTest isWanted) {
+    for (auto accumulate : program.getBody().getOps<AccumulateOp>())
+      if (isWanted(getPhase(accumulate)))
+        accumulated(accumulate);
+    declareReads(isWanted);
   }
 
   void expand(const LayoutSearch::Expansion &expansion) {
@@ -93,7 +123,8 @@ private:
       LayoutAttr whole = parameter ? getUpdateLayout(parameter) : rest.withPartial({});
       LayoutCost cost = costs->convert(type, rest, whole);
       // What is added in each microbatch must be a part of a sum over them.
-      if (getMicrobatches(module) > 1 && !layout.isPartialOver(kMicrobatchAxis))
+      if (isRepeated(getPhase(accumulate)) && getMicrobatches(module) > 1 &&
+          !layout.isPartialOver(kMicrobatchAxis))
         ++cost.violations;
       return {cost.violations, cost.seconds * perStep};
     }
@@ -125,20 +156,33 @@ private:
         load->setAttr(kGatheredAttr, *parameter.getGathered());
       return success();
     }
-    if (auto whole = wholeGradients.find({load.getSymbol(), getStage(load)}); whole != wholeGradients.end()) {
+    if (auto whole = wholeStates.find({load.getSymbol(), getStage(load)}); whole != wholeStates.end()) {
       setLayouts(load, {whole->second});
       return success();
     }
+    auto state = cast<StateOp>(symbol);
+    parameter = parameterOf(state);
+    if (state.isPersistent() && !state.getLayoutAttr())
+      state.setLayoutAttr(replicated(load.getResult()));
+    if (state.getKind() == "moment")
+      state.setLayoutAttr(getUpdateLayout(parameter));
     auto found = accumulatedLayouts.find(load.getSymbol());
+    if (found == accumulatedLayouts.end() && state.getLayoutAttr()) {
+      setLayouts(load, {state.getLayoutAttr()});
+      return success();
+    }
     if (found == accumulatedLayouts.end())
       return load.emitOpError("reads ") << load.getSymbolAttr() << " before anything was accumulated in it";
     LayoutAttr layout = found->second;
-    // Every copy of a parameter holds the contribution of the stages of its own rank: a sum over those ranks.
-    parameter = parameterOf(cast<StateOp>(symbol));
-    if (parameter && parameter.getHolders() && parameter.getHolders()->size() > 1)
+    // Every holder has the contributions of the stages of its own rank: a sum over those ranks.
+    if (getHolders(state, parameter).size() > 1)
       layout = joined(layout, findOp<PipelineOp>(module).getAxis());
     setLayouts(load, {layout});
     return success();
+  }
+
+  LayoutAttr replicated(Value value) {
+    return LayoutAttr::replicated(mesh, cast<RankedTensorType>(value.getType()).getRank());
   }
 
   /// The layout, also partial over `axis`.
@@ -189,8 +233,10 @@ private:
   }
 
   /// Every contribution arrives as its state has it.
-  void declareReads() {
+  void declareReads(PhaseTest isWanted) {
     for (auto accumulate : program.getBody().getOps<AccumulateOp>()) {
+      if (!isWanted(getPhase(accumulate)))
+        continue;
       LayoutAttr layout = accumulatedLayouts.lookup(accumulate.getSymbol());
       if (getLayout(accumulate.getValue()).isPartialOver(kMicrobatchAxis))
         layout = joined(layout, kMicrobatchAxis);
@@ -204,9 +250,14 @@ private:
       return;
     ParameterOp parameter = state.getKind() == "copy" ? ParameterOp() : parameterOf(state);
     if (parameter) // A gradient is stored whole.
-      wholeGradients[{state.getSymName(), getStage(store)}] = getUpdateLayout(parameter);
+      wholeStates[{state.getSymName(), getStage(store)}] = getUpdateLayout(parameter);
     else if (!state.getLayoutAttr() && getLayout(store.getValue()))
       state.setLayoutAttr(getLayout(store.getValue()).withPartial({}));
+    else if (!state.getLayoutAttr() && getPhase(store) == Phase::Update) // A number of the optimizer.
+      state.setLayoutAttr(replicated(store.getValue()));
+    // What is stored in the update is whole.
+    if (!parameter && getPhase(store) == Phase::Update)
+      wholeStates[{state.getSymName(), getStage(store)}] = state.getLayoutAttr();
   }
 
   ModuleOp module;
@@ -215,8 +266,7 @@ private:
   LayoutCosts *costs = nullptr;
   llvm::StringMap<Operation *> symbols;
   llvm::StringMap<LayoutAttr> accumulatedLayouts;
-  llvm::DenseMap<std::pair<StringRef, int64_t>, LayoutAttr>
-      wholeGradients; ///< By state and stage, once stored.
+  llvm::DenseMap<std::pair<StringRef, int64_t>, LayoutAttr> wholeStates; ///< By state and stage, once stored.
 };
 
 struct PropagateLayoutsPass : plumb::impl::PropagateLayoutsBase<PropagateLayoutsPass> {

@@ -54,6 +54,7 @@ static void addCost(LaunchOp launch, ModuleOp module, SymbolTable &symbols, sche
     return;
   case Phase::Prologue:
   case Phase::Begin:
+  case Phase::Reduce:
   case Phase::Update:
     return;
   }

@@ -30,6 +30,8 @@ std::string Part::getName() const {
     return to("send_backward_to_");
   case PartKind::BackwardWeight:
     return "backward_weight";
+  case PartKind::Reduce:
+    return "reduce";
   case PartKind::Update:
     return "update";
   }
@@ -48,6 +50,8 @@ static PartKind getPhasePart(Phase phase) {
     return PartKind::BackwardInput;
   case Phase::BackwardWeight:
     return PartKind::BackwardWeight;
+  case Phase::Reduce:
+    return PartKind::Reduce;
   case Phase::Update:
     return PartKind::Update;
   }
@@ -57,7 +61,7 @@ static PartKind getPhasePart(Phase phase) {
 Part plumb::getPart(Operation *op) {
   Phase phase = getPhase(op);
   // What is exchanged once per step is part of its phase, like a collective.
-  if (phase == Phase::Begin || phase == Phase::Update)
+  if (phase == Phase::Begin || phase >= Phase::Reduce)
     return {getPhasePart(phase)};
   bool forward = phase == Phase::Forward;
   if (auto send = dyn_cast<ccl::SendOp>(op))
@@ -213,7 +217,8 @@ SmallVector<Step> plumb::getWholeStep(const Pipeline &pipeline, int64_t coordina
   for (int64_t stage : stages)
     steps.push_back({stage, {PartKind::Begin}, -1});
   steps.append(getSteps(pipeline, actions));
-  for (int64_t stage : stages)
-    steps.push_back({stage, {PartKind::Update}, -1});
+  for (PartKind last : {PartKind::Reduce, PartKind::Update})
+    for (int64_t stage : stages)
+      steps.push_back({stage, {last}, -1});
   return steps;
 }

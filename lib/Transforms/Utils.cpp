@@ -38,6 +38,12 @@ RankedTensorType plumb::getLocalType(ModuleOp module, RankedTensorType global, L
   return RankedTensorType::get(shape, global.getElementType());
 }
 
+ArrayRef<int64_t> plumb::getHolders(StateOp state, ParameterOp of) {
+  if (auto holders = state.getHolders())
+    return *holders;
+  return of && of.getHolders() ? *of.getHolders() : ArrayRef<int64_t>();
+}
+
 ProvenanceScope::ProvenanceScope(OpBuilder &builder, Operation *origin, Phase phase)
     : builder(builder), previous(builder.getListener()), origin(origin), phase(phase) {
   builder.setListener(this);

@@ -71,6 +71,12 @@ private:
 
 } // namespace
 
+/// Whether the host sets it once, before the first step.
+static bool isPersistent(Operation *symbol) {
+  auto state = dyn_cast<StateOp>(symbol);
+  return state ? state.isPersistent() : isa<ParameterOp>(symbol);
+}
+
 static bool isView(Operation *op) { return op->hasTrait<nn::Reinterprets>() || isa<ccl::SliceOp>(op); }
 
 static Value skipViews(Value value) {
@@ -174,7 +180,7 @@ LogicalResult CoordinateVerifier::loadParameters() {
   for (int64_t stage : plan.pipeline.stagesOf(coordinate)) {
     StageOp op = plan.pipeline.stages[stage];
     for (auto load : op.getBody().front().getOps<LoadOp>())
-      if (isa<ParameterOp>(symbols.lookup(load.getSymbol())))
+      if (isPersistent(symbols.lookup(load.getSymbol())))
         loads.insert({load.getSymbol(), {load, rangeOf(load, 0, load.getResult().getType(), -1)}});
   }
   int64_t first = static_cast<int64_t>(authors.size());
@@ -183,7 +189,7 @@ LogicalResult CoordinateVerifier::loadParameters() {
   for (auto [index, load] : llvm::enumerate(loads))
     if (Finding finding = state.holds(load.second.second, first + static_cast<int64_t>(index)))
       return emitError(load.second.first->getLoc())
-             << "parameter @" << load.first
+             << (isa<ParameterOp>(symbols.lookup(load.first)) ? "parameter @" : "state @") << load.first
              << (finding.conflict == Conflict::OutOfArena
                      ? " leaves the arena of "
                      : " shares memory with another one in the arena of ")

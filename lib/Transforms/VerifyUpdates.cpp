@@ -27,9 +27,12 @@ struct Pending {
   std::set<int64_t> shares;          ///< Coordinates whose share the value contains.
   std::set<int64_t> contributors;    ///< Coordinates that have a share at all.
 
-  void join(const Pending &other) {
-    for (auto [axis, ranks] : other.axes)
+  void joinAxes(const std::map<StringRef, int64_t> &other) {
+    for (auto [axis, ranks] : other)
       axes[axis] = std::max(axes[axis], ranks);
+  }
+  void join(const Pending &other) {
+    joinAxes(other.axes);
     shares.insert(other.shares.begin(), other.shares.end());
     contributors.insert(other.contributors.begin(), other.contributors.end());
   }
@@ -48,11 +51,14 @@ public:
 
 private:
   void readGradients();
+  void shareSums();
+  void addPartial(LayoutAttr layout, Pending &pending) const;
+  LogicalResult follow(Phase phase);
   LogicalResult followUpdates(MutableArrayRef<Update> updates);
   bool isBlocked(Operation *op) const;
   LogicalResult run(Operation &op, int64_t coordinate);
   LogicalResult reduce(Operation &op, StringRef communicator, Pending &pending);
-  LogicalResult update(StoreOp store, ParameterOp parameter, const Pending &pending, int64_t coordinate);
+  LogicalResult requireWhole(StoreOp store, const Pending &pending) const;
   LogicalResult verifyCopies();
 
   const Plan &plan;
@@ -74,7 +80,7 @@ void UpdateVerifier::readGradients() {
     int64_t coordinate = plan.pipeline.coordinateOf(static_cast<int64_t>(index));
     for (auto store : stage.getBody().front().getOps<StoreOp>()) {
       auto state = symbols.lookup<StateOp>(store.getSymbol());
-      if (!state || getPhase(store) == Phase::Update || getPhase(store) == Phase::Begin)
+      if (!state || getPhase(store) >= Phase::Reduce || getPhase(store) == Phase::Begin)
         continue;
       Pending &pending = states[store.getSymbol()][coordinate];
       // Several contributions to one gradient are pending alike; factors of one axis multiply.
@@ -84,10 +90,7 @@ void UpdateVerifier::readGradients() {
           if (partial.getAxis().getName() != kMicrobatchAxis)
             axes.try_emplace(partial.getAxis().getName().getValue(), 1).first->second *=
                 getAxisSize(plan.pipeline.module, partial.getAxis());
-      for (auto [axis, size] : axes) {
-        int64_t &shares = pending.axes.try_emplace(axis, 1).first->second;
-        shares = std::max(shares, size);
-      }
+      pending.joinAxes(axes);
       if (state.getOf())
         pending.shares.insert(coordinate);
     }
@@ -128,12 +131,12 @@ LogicalResult UpdateVerifier::reduce(Operation &op, StringRef name, Pending &pen
   return success();
 }
 
-LogicalResult UpdateVerifier::update(StoreOp store, ParameterOp parameter, const Pending &pending,
-                                     int64_t coordinate) {
-  ++updates[parameter][coordinate];
+LogicalResult UpdateVerifier::requireWhole(StoreOp store, const Pending &pending) const {
+  bool isParameter = symbols.lookup<ParameterOp>(store.getSymbol()) != nullptr;
   auto report = [&] {
-    return emitModelError(store) << "updates @" << store.getSymbol()
-                                 << " from a gradient that is not summed over ";
+    return emitModelError(store) << (isParameter ? "updates @" : "completes @") << store.getSymbol()
+                                 << " from a " << (isParameter ? "gradient" : "value")
+                                 << " that is not summed over ";
   };
   if (!pending.axes.empty())
     return report() << llvm::join(llvm::make_first_range(pending.axes), ", ") << "; reduce it first";
@@ -154,9 +157,10 @@ LogicalResult UpdateVerifier::run(Operation &op, int64_t coordinate) {
   if (auto store = dyn_cast<StoreOp>(op)) {
     const Pending &pending = values[store.getValue()];
     if (auto parameter = symbols.lookup<ParameterOp>(store.getSymbol()))
-      return update(store, parameter, pending, coordinate);
-    states[store.getSymbol()][coordinate] = pending;
-    return success();
+      ++updates[parameter][coordinate];
+    else
+      states[store.getSymbol()][coordinate] = pending;
+    return getPhase(store) == Phase::Update ? requireWhole(store, pending) : success();
   }
   Pending pending;
   for (Value operand : op.getOperands())
@@ -170,9 +174,41 @@ LogicalResult UpdateVerifier::run(Operation &op, int64_t coordinate) {
   if (isa<ccl::AllReduceOp, ccl::ReduceScatterOp>(op) &&
       failed(reduce(op, op.getAttrOfType<FlatSymbolRefAttr>("communicator").getValue(), pending)))
     return failure();
-  for (Value result : op.getResults())
+  for (Value result : op.getResults()) {
     values[result] = pending;
+    addPartial(isa<LaunchOp>(op) ? getLayout(result) : LayoutAttr(), values[result]);
+  }
   return success();
+}
+
+/// What is partial by its layout is pending, but for the walk over microbatches, and the ranks of the
+/// pipeline, whose shares states tell.
+void UpdateVerifier::addPartial(LayoutAttr layout, Pending &pending) const {
+  ModuleOp module = plan.pipeline.module;
+  auto pipeline = findOp<PipelineOp>(module);
+  std::map<StringRef, int64_t> axes; // Factors of one axis multiply.
+  for (PartialAttr partial : layout ? layout.getPartial() : ArrayRef<PartialAttr>())
+    if (StringRef axis = partial.getAxis().getName(); axis != kMicrobatchAxis && axis != pipeline.getAxis())
+      axes.try_emplace(axis, 1).first->second *= getAxisSize(module, partial.getAxis());
+  pending.joinAxes(axes);
+}
+
+/// Sums that the reduce phases of several coordinates have added to: each has its share.
+void UpdateVerifier::shareSums() {
+  ModuleOp module = plan.pipeline.module;
+  for (StateOp state : module.getOps<StateOp>()) {
+    if (!state.getHolders() || state.getHolders()->empty())
+      continue;
+    std::map<int64_t, Pending> &shares = states[state.getSymName()];
+    Pending all;
+    std::set<int64_t> contributors;
+    for (auto &[coordinate, pending] : shares)
+      all.joinAxes(pending.axes);
+    for (int64_t holder : state.getHolders().value_or(ArrayRef<int64_t>()))
+      contributors.insert(plan.pipeline.coordinateOf(holder));
+    for (int64_t coordinate : contributors)
+      shares[coordinate] = {all.axes, {coordinate}, contributors};
+  }
 }
 
 bool UpdateVerifier::isBlocked(Operation *op) const {
@@ -215,22 +251,28 @@ LogicalResult UpdateVerifier::verifyCopies() {
   return success();
 }
 
-LogicalResult UpdateVerifier::verify() {
-  readGradients();
+LogicalResult UpdateVerifier::follow(Phase phase) {
   SmallVector<Update> phases(plan.pipeline.coordinates);
   for (auto [index, entry] : llvm::enumerate(plan.pipeline.stages)) {
     StageOp stage = entry;
-    for (Operation &op : stage.getBody().front()) {
-      if (getPhase(&op) == Phase::Update) {
+    for (Operation &op : stage.getBody().front())
+      if (getPhase(&op) == phase)
         phases[plan.pipeline.coordinateOf(static_cast<int64_t>(index))].ops.push_back(&op);
-      } else if (auto store = dyn_cast<StoreOp>(op);
-                 store && symbols.lookup<ParameterOp>(store.getSymbol())) {
+  }
+  return followUpdates(phases);
+}
+
+LogicalResult UpdateVerifier::verify() {
+  for (StageOp stage : plan.pipeline.stages)
+    for (auto store : stage.getBody().front().getOps<StoreOp>())
+      if (getPhase(store) != Phase::Update && symbols.lookup<ParameterOp>(store.getSymbol()))
         return emitModelError(store) << "sets the parameter @" << store.getSymbol() << " in the phase "
                                      << stringifyPhase(getPhase(store)) << "; only the update may";
-      }
-    }
-  }
-  if (failed(followUpdates(phases)))
+  readGradients();
+  if (failed(follow(Phase::Reduce)))
+    return failure();
+  shareSums();
+  if (failed(follow(Phase::Update)))
     return failure();
   return verifyCopies();
 }

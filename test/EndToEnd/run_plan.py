@@ -3,6 +3,7 @@
 
 run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON]
             [--template JSON] [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
+            [--optimizer NAME] [--provider mpi]
 
 --spec sets keys of the plan, or removes those that are null. With --no-markers the model is the fixture without its pipe_split
 markers. --expected names the values to compare with if they are not the fixture's.
@@ -45,6 +46,9 @@ def plan(arguments):
     mesh = {name: int(size) for name, size in (axis.split("=") for axis in arguments.mesh.split(","))}
     loss = {"output": 0} if arguments.fixture.startswith(("gpt2", "operators")) else {"output": 0, "reduce": "mean_square"}
     training = {"loss": loss, "optimizer": {"kind": "sgd", "lr": 0.1}}
+    if arguments.optimizer:
+        with open(os.path.join(FIXTURES, "optimizers", "optimizers.json")) as file:
+            training["optimizer"] = json.load(file)[arguments.optimizer]
     pipeline = {"schedule": arguments.schedule, "microbatches": arguments.microbatches}
     if arguments.stages_per_rank:
         pipeline["stages_per_rank"] = arguments.stages_per_rank
@@ -93,6 +97,8 @@ def main():
     parser.add_argument("--no-markers", action="store_true")
     parser.add_argument("--template", help="an entry with a template instead of layouts, JSON")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--optimizer", help="a name in Fixtures/optimizers, whose values are expected")
+    parser.add_argument("--provider", default="threads")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spec, saved = os.path.join(folder, "plan.json"), os.path.join(folder, "saved.safetensors")
@@ -104,8 +110,10 @@ def main():
             archive = os.path.join(folder, "model.pt2")
             without_markers(model + ".pt2", archive)
         command = [arguments.plumbc, "run", archive, "--plan", spec, "--steps", str(arguments.steps)]
-        expected = os.path.join(FIXTURES, arguments.expected or arguments.fixture) + ".expected.safetensors"
-        command += ["--inputs", expected, "--save", saved]
+        inputs = expected = os.path.join(FIXTURES, arguments.expected or arguments.fixture) + ".expected.safetensors"
+        if arguments.optimizer:
+            expected = os.path.join(FIXTURES, "optimizers", arguments.optimizer) + ".expected.safetensors"
+        command += ["--provider", arguments.provider, "--inputs", inputs, "--save", saved]
         code = subprocess.run(command).returncode
         if code:
             sys.exit(f"{' '.join(command)}: exit code {code}")

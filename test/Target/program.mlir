@@ -37,6 +37,7 @@
 // CHECK: void submod_pp_0_forward(plumb::Rank & v1, std::size_t v2) {
 // CHECK-NEXT: plumb::Rank &rank = v1;
 // CHECK-NEXT: const std::size_t microbatch = v2;
+// CHECK-NEXT: plumb::enter("submod_pp_0_forward", microbatch);
 // CHECK-NEXT: const cudaStream_t stream = rank.stream(stream_compute);
 // CHECK-NEXT: PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event(4 + microbatch % 2), 0)); // send_forward_to_1
 // CHECK-NEXT: // up (model.py:10)

@@ -70,7 +70,8 @@ plumb.stage @in_place index 0 {
   plumb.store @grad.w, %s {plumb.phase = #plumb.phase<backward_weight>} : tensor<8x8xf32>
   %t = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<8x8xf32>
   %p = plumb.load @w {plumb.phase = #plumb.phase<update>} : tensor<8x8xf32>
-  %q = nn.sgd %p, %t rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %r = nn.fill 0.1 {plumb.phase = #plumb.phase<update>} : tensor<f32>
+  %q = nn.sgd %p, %t, %r {plumb.phase = #plumb.phase<update>} : (tensor<8x8xf32>, tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
   plumb.store @w, %q {plumb.phase = #plumb.phase<update>} : tensor<8x8xf32>
 }
 // CHECK: func.func @k_einsum_tn_8x8x4_add(%{{.*}}, %{{.*}}, %{{.*}}: tensor<8x8xf32> {plumb.inout, plumb.result = 0 : i64})

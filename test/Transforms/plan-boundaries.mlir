@@ -75,7 +75,7 @@ plumb.program @model {
 // CHECK: %[[R:.*]] = plumb.redistribute %[[S]] from <@mesh, [{}, {"tp"}]> to <@mesh, [{}, {}]>
 // CHECK: plumb.store @grad.w, %[[R]]
 // CHECK: %[[G:.*]] = plumb.load @grad.w
-// CHECK: nn.sgd %{{.*}}, %[[G]] {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {}]>]
+// CHECK: nn.sgd %{{.*}}, %[[G]], %{{.*}} {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {}]>]
 // CHECK-NOT: plumb.redistribute
 plumb.mesh @mesh ["tp" = 2]
 plumb.pipeline axis "pp" schedule "1f1b" microbatches 1
@@ -90,6 +90,7 @@ plumb.program @model {
   plumb.store @grad.w, %h {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
   %w = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
   %p = plumb.load @w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
-  %q = nn.sgd %p, %w rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r = nn.fill 0.1 {plumb.phase = #plumb.phase<update>} : tensor<f32>
+  %q = nn.sgd %p, %w, %r {plumb.phase = #plumb.phase<update>} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
   plumb.store @w, %q {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
 }

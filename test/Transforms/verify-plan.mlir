@@ -53,15 +53,18 @@ plumb.stage @submod_pp_0 index 0 {
   plumb.store @grad.up.weight, %c0 {plumb.phase = #plumb.phase<backward_weight>, plumb.module = "up", plumb.source = "model.py:10"} : tensor<4x6xf32>
   %g0 = plumb.load @grad.up.weight {plumb.phase = #plumb.phase<update>} : tensor<4x6xf32>
   %p0 = plumb.load @up.weight {plumb.phase = #plumb.phase<update>} : tensor<4x6xf32>
-  %q0 = nn.sgd %p0, %g0 rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %rate1 = nn.fill 0.1 {plumb.phase = #plumb.phase<update>} : tensor<f32>
+  %q0 = nn.sgd %p0, %g0, %rate1 {plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>
   plumb.store @up.weight, %q0 {plumb.phase = #plumb.phase<update>} : tensor<4x6xf32>
   %g2 = plumb.load @grad.up.bias {plumb.phase = #plumb.phase<update>} : tensor<4xf32>
   %p2 = plumb.load @up.bias {plumb.phase = #plumb.phase<update>} : tensor<4xf32>
-  %q2 = nn.sgd %p2, %g2 rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %rate2 = nn.fill 0.1 {plumb.phase = #plumb.phase<update>} : tensor<f32>
+  %q2 = nn.sgd %p2, %g2, %rate2 {plumb.phase = #plumb.phase<update>} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   plumb.store @up.bias, %q2 {plumb.phase = #plumb.phase<update>} : tensor<4xf32>
   %g1 = plumb.load @grad.down.weight {plumb.phase = #plumb.phase<update>} : tensor<6x4xf32>
   %p1 = plumb.load @down.weight {plumb.phase = #plumb.phase<update>} : tensor<6x4xf32>
-  %q1 = nn.sgd %p1, %g1 rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %rate3 = nn.fill 0.1 {plumb.phase = #plumb.phase<update>} : tensor<f32>
+  %q1 = nn.sgd %p1, %g1, %rate3 {plumb.phase = #plumb.phase<update>} : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<f32>) -> tensor<6x4xf32>
   plumb.store @down.weight, %q1 {plumb.phase = #plumb.phase<update>} : tensor<6x4xf32>
 }
 plumb.stage @submod_pp_1 index 1 {
@@ -88,7 +91,8 @@ plumb.stage @submod_pp_1 index 1 {
   plumb.store @grad.head.weight, %c2 {plumb.phase = #plumb.phase<backward_weight>, plumb.module = "head", plumb.source = "model.py:20"} : tensor<4x6xf32>
   %g2 = plumb.load @grad.head.weight {plumb.phase = #plumb.phase<update>} : tensor<4x6xf32>
   %p2 = plumb.load @head.weight {plumb.phase = #plumb.phase<update>} : tensor<4x6xf32>
-  %q2 = nn.sgd %p2, %g2 rate 0.1 {plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %rate4 = nn.fill 0.1 {plumb.phase = #plumb.phase<update>} : tensor<f32>
+  %q2 = nn.sgd %p2, %g2, %rate4 {plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>
   plumb.store @head.weight, %q2 {plumb.phase = #plumb.phase<update>} : tensor<4x6xf32>
 }
 }

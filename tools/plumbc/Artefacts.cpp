@@ -2,8 +2,10 @@
 
 #include "Artefacts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "plumb/Target/LaunchFiles.h"
 #include "plumb/Target/PlanFile.h"
 #include "plumb/Target/Program.h"
+#include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/StringSet.h"
 #include <cstdio>
 #include <filesystem>
@@ -64,7 +66,9 @@ static LogicalResult emitText(const std::string &artefact, mlir::ModuleOp module
 }
 
 bool plumb::printArtefact(mlir::ModuleOp module, const Emission &emission, Diagnostics &diagnostics) {
-  if (emission.size() != 1 || emission.contains("kernels")) {
+  // The others are several files, or no text.
+  bool isText = emission.contains("plan") || emission.contains("program") || emission.contains("mlir");
+  if (emission.size() != 1 || !isText) {
     diagnostics.error(
         Place{"-"}, "standard output takes one text: give --emit plan, program or mlir, or an output folder");
     return false;
@@ -74,6 +78,21 @@ bool plumb::printArtefact(mlir::ModuleOp module, const Emission &emission, Diagn
   if (failed(emitText(*emission.begin(), module, stream)))
     return false;
   llvm::outs() << text;
+  return true;
+}
+
+static bool writeLaunchFiles(mlir::ModuleOp module, const std::string &folder, Diagnostics &diagnostics) {
+  int64_t ranks = 1;
+  for (int64_t size : findOp<MeshOp>(module).getSizes())
+    ranks *= size;
+  auto name = module->getAttrOfType<StringAttr>("plumb.model");
+  for (const auto &[file, text] : getLaunchFiles(name ? name.str() : "program", ranks)) {
+    std::string path = folder + "/" + file;
+    if (!writeFile(path, text, diagnostics))
+      return false;
+    if (text.starts_with("#!"))
+      std::filesystem::permissions(path, std::filesystem::perms(0755));
+  }
   return true;
 }
 
@@ -94,6 +113,8 @@ bool plumb::writeArtefacts(mlir::ModuleOp module, const std::string &folder, con
         (failed(emitText(artefact, module, stream)) || !writeFile(folder + "/" + name, text, diagnostics)))
       return false;
   }
+  if (emission.contains("launch") && !writeLaunchFiles(module, folder, diagnostics))
+    return false;
   if (!emission.contains("kernels"))
     return true;
   std::filesystem::create_directories(folder + "/kernels", error);

@@ -21,6 +21,11 @@ void addInspectCommand(CLI::App &app, Command &command);
 void addExplainCommand(CLI::App &app, Command &command);
 void addScheduleCommand(CLI::App &app, Command &command);
 void addRedistributeCommand(CLI::App &app, Command &command);
+void addPlanCommand(CLI::App &app, Command &command);
+void addDiffCommand(CLI::App &app, Command &command);
+void addDoctorCommand(CLI::App &app, Command &command);
+/// The last one: it names all others.
+void addCompletionCommand(CLI::App &app, Command &command);
 
 } // namespace plumb
 

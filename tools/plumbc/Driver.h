@@ -7,6 +7,7 @@
 #ifndef PLUMB_TOOLS_PLUMBC_DRIVER_H
 #define PLUMB_TOOLS_PLUMBC_DRIVER_H
 
+#include "ExitCode.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -22,9 +23,6 @@ class PassManager;
 }
 
 namespace plumb {
-
-/// Exit codes of the command line; scripts depend on them.
-enum ExitCode { kSuccess = 0, kRejected = 1, kUsage = 2, kCheckFailed = 3, kInternalError = 70 };
 
 /// A compilation: owns the context, the model and what was said about them.
 class Driver {

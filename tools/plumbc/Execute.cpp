@@ -4,17 +4,55 @@
 #include "Artefacts.h"
 #include "plumb/Runtime/Failure.h"
 #include "plumb/Target/Program.h"
+#include "plumb/Transforms/Utils.h"
 #include "llvm/Support/FileSystem.h"
+#include <atomic>
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <iterator>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace mlir;
 using namespace plumb;
+
+//===----------------------------------------------------------------------===//
+// The temporary folder
+//===----------------------------------------------------------------------===//
+
+/// The command that is running; 0 for none.
+static std::atomic<pid_t> running{0};
+
+static sigset_t endings() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&signals, signal);
+  return signals;
+}
+
+static void removeFolder(const std::string &path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+/// Waits for a signal that ends the process, and clears up first.
+static void awaitEnd(const std::string &path) {
+  sigset_t signals = endings();
+  int signal = 0;
+  if (sigwait(&signals, &signal) != 0)
+    return;
+  if (pid_t child = running; child > 0) {
+    kill(child, signal);
+    waitpid(child, nullptr, 0);
+  }
+  removeFolder(path);
+  _exit(128 + signal);
+}
 
 TemporaryFolder::TemporaryFolder() {
   std::error_code error;
@@ -24,12 +62,13 @@ TemporaryFolder::TemporaryFolder() {
     throw Failure("no folder can be made for temporary files in \"" + parent +
                   "\"; set TMPDIR to one that can be written");
   path = pattern;
+  // Blocked here and in all threads made later, so that the one thread that waits for them gets them.
+  sigset_t signals = endings();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread(awaitEnd, path).detach();
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
+TemporaryFolder::~TemporaryFolder() { removeFolder(path); }
 
 //===----------------------------------------------------------------------===//
 // Build and run
@@ -44,30 +83,42 @@ int plumb::runCommand(const std::vector<std::string> &command, bool quiet) {
   posix_spawn_file_actions_init(&actions);
   if (quiet)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  // The command is to get the signals that this process keeps for its own end.
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child;
-  int error = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  int error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  if (error)
+    return 127;
+  running = child;
   int status = 0;
-  if (error || waitpid(child, &status, 0) != child)
+  bool hasEnded = waitpid(child, &status, 0) == child;
+  running = 0;
+  if (!hasEnded)
     return 127;
   return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kInternalError);
 }
 
 /// The folder above the tool's own: headers lie in `include`, the runtime in `lib` of an installation; a
 /// build tree keeps its headers in the source.
-static std::string runtimeLibrary() {
+std::string plumb::runtimeLibrary(const std::string &provider) {
   static int anchor;
   std::filesystem::path tool = llvm::sys::fs::getMainExecutable("plumbc", &anchor);
-  return (tool.parent_path().parent_path() / "lib" / "libplumb_runtime_threads.a").string();
+  return (tool.parent_path().parent_path() / "lib" / ("libplumb_runtime_" + provider + ".a")).string();
 }
 
-/// The C++ compiler of the machine, with options if CXX names some. What a sanitized runtime needs to be
-/// linked is given by the build.
-static std::vector<std::string> compilerCommand() {
-  auto words = [](const std::string &text) {
-    std::istringstream stream(text);
-    return std::vector<std::string>(std::istream_iterator<std::string>(stream), {});
-  };
+static std::vector<std::string> words(const std::string &text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::vector<std::string> plumb::compilerCommand() {
   const char *variable = std::getenv("CXX");
   std::vector<std::string> command = words(variable ? variable : "");
   if (command.empty())
@@ -77,8 +128,24 @@ static std::vector<std::string> compilerCommand() {
   return command;
 }
 
+std::vector<std::string> plumb::launcherOf(mlir::ModuleOp module, const std::string &provider) {
+  if (provider != "mpi")
+    return {};
+  int64_t ranks = 1;
+  for (int64_t size : findOp<MeshOp>(module).getSizes())
+    ranks *= size;
+  // When a rank is lost, the others have five seconds to say so.
+  std::vector<std::string> command = {"mpirun",    "-np",  std::to_string(ranks), "--oversubscribe",
+                                      "--bind-to", "none", "--mca",               "odls_base_sigkill_timeout",
+                                      "5"};
+  // Open MPI asks whoever is root to say so.
+  if (geteuid() == 0)
+    command.push_back("--allow-run-as-root");
+  return command;
+}
+
 bool plumb::buildProgram(mlir::ModuleOp module, const TemporaryFolder &folder, const std::string &name,
-                         Diagnostics &diagnostics) {
+                         const std::string &provider, Diagnostics &diagnostics) {
   std::string source = folder.file(name + ".cpp"), text;
   llvm::raw_string_ostream stream(text);
   if (failed(emitProgram(module, stream)) || !writeFile(source, text, diagnostics))
@@ -89,7 +156,10 @@ bool plumb::buildProgram(mlir::ModuleOp module, const TemporaryFolder &folder, c
                  {"-std=c++20", "-O1", "-I" + include, "-I" + include + "/plumb/Runtime/Host", source});
   for (const std::string &object : kernelObjects(module))
     command.push_back(object);
-  command.insert(command.end(), {runtimeLibrary(), "-pthread", "-o", folder.file(name)});
+  command.insert(command.end(), {runtimeLibrary(provider), "-pthread", "-o", folder.file(name)});
+  if (provider == "mpi")
+    for (const std::string &library : words(PLUMB_MPI_LIBRARIES))
+      command.push_back(library);
   int code = runCommand(command);
   if (code == 0)
     return true;

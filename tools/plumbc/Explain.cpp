@@ -114,7 +114,7 @@ void Explanation::printReaders(ParameterOp parameter) {
     llvm::SetVector<StringRef> modules;
     bool isRead = false;
     for (LoadOp load : stage.getBody().getOps<LoadOp>()) {
-      if (!reads(load, parameter) || getPhase(load) == Phase::Update || getPhase(load) == Phase::Begin)
+      if (!reads(load, parameter) || getPhase(load) >= Phase::Reduce || getPhase(load) == Phase::Begin)
         continue;
       isRead = true;
       for (Operation *user : load->getUsers())
@@ -168,7 +168,7 @@ void Explanation::printSynchronisation(ParameterOp parameter) {
   for (auto [index, stage] : llvm::enumerate(pipeline.stages)) {
     llvm::DenseSet<Value> gradients;
     for (Operation &op : StageOp(stage).getBody().front()) {
-      if (getPhase(&op) != Phase::Update)
+      if (getPhase(&op) < Phase::Reduce)
         continue;
       auto load = dyn_cast<LoadOp>(op);
       bool follows = joins(&op, gradients);
@@ -191,7 +191,7 @@ void Explanation::printSharing(ParameterOp parameter) {
   std::set<int64_t> coordinates;
   for (auto [index, stage] : llvm::enumerate(pipeline.stages))
     for (LoadOp load : StageOp(stage).getBody().getOps<LoadOp>())
-      if (reads(load, parameter) && getPhase(load) != Phase::Update && getPhase(load) != Phase::Begin)
+      if (reads(load, parameter) && getPhase(load) < Phase::Reduce && getPhase(load) != Phase::Begin)
         coordinates.insert(pipeline.coordinateOf(static_cast<int64_t>(index)));
   if (coordinates.size() < 2)
     return;
@@ -268,7 +268,7 @@ struct Explanation::Work {
       operations += flops ? flops.getInt() : 0;
     } else if (isCall(&op)) {
       calls.push_back(&op);
-    } else if (auto load = dyn_cast<LoadOp>(op); load && getPhase(&op) != Phase::Update) {
+    } else if (auto load = dyn_cast<LoadOp>(op); load && getPhase(&op) < Phase::Reduce) {
       symbols.insert(load.getSymbol());
     }
   }

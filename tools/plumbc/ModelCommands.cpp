@@ -19,7 +19,7 @@ namespace {
 struct Arguments {
   std::string model, plan, output, cpu = "native", target = "host", provider = "threads", inputs, weights,
                                    save;
-  std::vector<std::string> emission{"plan", "program", "kernels"};
+  std::vector<std::string> emission{"plan", "program", "kernels", "launch"};
   int steps = 1;
   bool check = false, printSchema = false, operators = false;
 };
@@ -47,6 +47,16 @@ bool load(Driver &driver, const Arguments &arguments) {
   return model && plan;
 }
 
+void writeFiles(Driver &driver, mlir::ModuleOp module, const Arguments &arguments) {
+  Emission emission(arguments.emission.begin(), arguments.emission.end());
+  if (emission.contains("weights") && !driver.archive())
+    driver.diagnostics().error(Place{arguments.model}, "MLIR text has no weights to emit");
+  else if (writeArtefacts(module, arguments.output, emission, driver.diagnostics()) &&
+           emission.contains("weights"))
+    writeWeights(*driver.archive(), driver.planSpec().init, arguments.output + "/weights.safetensors",
+                 driver.diagnostics());
+}
+
 int compileModel(const Arguments &arguments) {
   if (arguments.printSchema) {
     std::cout << spec::planSchema();
@@ -59,8 +69,7 @@ int compileModel(const Arguments &arguments) {
       printArtefact(*module, Emission(arguments.emission.begin(), arguments.emission.end()),
                     driver.diagnostics());
     else if (module && !driver.diagnostics().hasErrors())
-      writeArtefacts(*module, arguments.output,
-                     Emission(arguments.emission.begin(), arguments.emission.end()), driver.diagnostics());
+      writeFiles(driver, *module, arguments);
   }
   return driver.report() ? driver.failureCode() : kSuccess;
 }
@@ -105,16 +114,12 @@ int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &f
             mlir::OwningOpRef<mlir::ModuleOp> &module) {
   module = driver.compile({arguments.cpu, /*kernels=*/true});
   bool built = module && !driver.diagnostics().hasErrors() &&
-               buildProgram(*module, folder, name, driver.diagnostics());
+               buildProgram(*module, folder, name, arguments.provider, driver.diagnostics());
   if (driver.report() || !built)
     return driver.failureCode();
-  std::vector<std::string> command = {folder.file(name),
-                                      "--weights",
-                                      arguments.weights,
-                                      "--inputs",
-                                      arguments.inputs,
-                                      "--steps",
-                                      std::to_string(arguments.steps)};
+  std::vector<std::string> command = launcherOf(*module, arguments.provider);
+  command.insert(command.end(), {folder.file(name), "--weights", arguments.weights, "--inputs",
+                                 arguments.inputs, "--steps", std::to_string(arguments.steps)});
   if (!save.empty())
     command.insert(command.end(), {"--save", save});
   return runCommand(command, quiet);
@@ -149,6 +154,7 @@ int runModel(Arguments arguments) {
     return code;
 
   driver.usePlanOfOneRank(*module);
+  arguments.provider = "threads";
   std::string reference = folder.file("reference.safetensors");
   if (int failed = runPlan(driver, arguments, folder, "reference", reference, /*quiet=*/true, module))
     return failed;
@@ -169,9 +175,9 @@ void plumb::addCompileCommand(CLI::App &app, Command &command) {
       sub.app->add_option("-o", arguments->output, "output folder; - prints the one artefact of --emit");
   sub.app->add_option("--target", arguments->target, "host: kernels for this machine")
       ->check(CLI::IsMember({"host"}));
-  sub.app->add_option("--emit", arguments->emission, "what to write: plan, program, kernels, mlir")
+  sub.app->add_option("--emit", arguments->emission, "what to write: plan, program, kernels, launch, mlir, weights")
       ->delimiter(',')
-      ->check(CLI::IsMember({"plan", "program", "kernels", "mlir"}));
+      ->check(CLI::IsMember({"plan", "program", "kernels", "launch", "mlir", "weights"}));
   sub.app->add_flag("--print-schema", arguments->printSchema, "print the JSON Schema of plan specs and stop");
   sub.app->callback([=, &command] {
     if (!arguments->printSchema)
@@ -187,8 +193,10 @@ void plumb::addRunCommand(CLI::App &app, Command &command) {
   auto arguments = sub.arguments;
   sub.model->required();
   sub.plan->required();
-  sub.app->add_option("--provider", arguments->provider, "threads: one thread per rank")
-      ->check(CLI::IsMember({"threads"}));
+  sub.app
+      ->add_option("--provider", arguments->provider,
+                   "threads: one thread per rank; mpi: one process per rank, started by mpirun")
+      ->check(CLI::IsMember({"threads", "mpi"}));
   sub.app->add_option("--steps", arguments->steps, "training steps")->check(CLI::Range(1, 1 << 30));
   sub.app->add_option("--inputs", arguments->inputs,
                       "safetensors file with input.0, input.1, …; drawn from a fixed seed without");

@@ -17,7 +17,7 @@ static int64_t bytesOf(Type type) {
 /// Whether an op runs once per microbatch rather than once per step.
 static bool isPerMicrobatch(Operation *op) {
   Phase phase = getPhase(op);
-  return phase != Phase::Begin && phase != Phase::Update;
+  return phase != Phase::Begin && phase < Phase::Reduce;
 }
 
 /// The calls of one stage in one step: per kind, how many and how many bytes they hand over.

@@ -18,6 +18,10 @@ static int dispatch(int argc, char **argv) {
   addExplainCommand(app, command);
   addScheduleCommand(app, command);
   addRedistributeCommand(app, command);
+  addPlanCommand(app, command);
+  addDiffCommand(app, command);
+  addDoctorCommand(app, command);
+  addCompletionCommand(app, command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

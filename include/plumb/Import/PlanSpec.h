@@ -10,6 +10,9 @@
 
 #include "plumb/Import/Json.h"
 
+#include <array>
+#include <optional>
+
 namespace plumb::spec {
 
 template <typename T>
@@ -150,10 +153,17 @@ struct Initial {
   double deviation = 0.02;
 };
 
+/// The numbers that a kind does not use are absent; those that it needs have the defaults of torch.optim.
 struct Optimizer {
   Range range;
-  Located<std::string> kind;
+  Located<std::string> kind; ///< `sgd`, `adam`, `adamw`.
   Located<double> rate;
+  std::optional<Located<double>> momentum, dampening, decay, epsilon, clip;
+  std::optional<Located<std::array<double, 2>>> betas;
+  bool nesterov = false;
+  std::optional<Located<std::string>> schedule; ///< `constant`, `linear`, `cosine`.
+  std::optional<Located<int64_t>> warmup, steps;
+  std::optional<Located<double>> final; ///< The rate after `steps`, as a fraction.
   std::vector<AxisPlacement> state; ///< How the state is sharded besides its parameter.
 };
 

@@ -16,6 +16,8 @@
 
 namespace plumb {
 
+class TensorFiles;
+
 /// A tensor that `--save` writes. Outputs and gradients are taken after the first step, parameters after the
 /// last.
 struct Result {
@@ -26,8 +28,6 @@ struct Result {
 
 /// All results, in an order that every rank agrees on.
 std::vector<Result> resultsOf(const Program &program);
-/// The parameter under its name or one of its aliases; null if the file has neither.
-const TensorView *findParameter(const SafetensorsFile &weights, const Tensor &parameter);
 /// No rank holds the tensor.
 bool isUnused(const Tensor &tensor);
 
@@ -43,7 +43,7 @@ struct Piece {
 class Collector {
 public:
   /// `weights` may be null; unused parameters are copied from it.
-  Collector(const Program &program, std::string path, std::int64_t steps, const SafetensorsFile *weights);
+  Collector(const Program &program, std::string path, std::int64_t steps, const TensorFiles *weights);
 
   /// Throws plumb::Failure if the piece is a replica of an earlier one of a parameter and differs from it.
   void add(const Piece &piece);

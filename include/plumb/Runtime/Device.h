@@ -9,23 +9,21 @@
 #ifndef PLUMB_RUNTIME_DEVICE_H
 #define PLUMB_RUNTIME_DEVICE_H
 
-#include "plumb/Runtime/Exchange.h"
+#include "plumb/Runtime/Call.h"
 
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 namespace plumb::host {
 class Device;
-class World;
 struct Work;
 } // namespace plumb::host
 
@@ -56,6 +54,13 @@ struct ncclComm {
 };
 
 namespace plumb::host {
+
+/// What the rank of this thread launches from now on belongs to that step.
+void beginStep(std::int64_t step);
+
+/// Keeps the sentence for `ncclGetLastError` and returns the result.
+ncclResult_t reject(ncclResult_t result, std::string why);
+ncclResult_t failedElsewhere();
 
 struct Kernel {
   void (*body)(void **);
@@ -101,12 +106,14 @@ public:
 
   /// Runs one piece of work, if one can run; helps other ranks otherwise. Never waits.
   void poll();
+  /// Where the host is in the program: units launched from now on belong there.
+  Position position;
   // The host waits; false: the world failed.
   bool synchronize();
   bool synchronize(const CUstream_st &stream);
   bool synchronize(const CUevent_st &event);
-  /// Waits until the communicator is complete.
-  bool join(const Clique &clique, const std::string &what);
+  /// Waits, for `what`, until `done`.
+  bool waitUntil(const std::function<bool()> &done, const std::string &what);
 
   /// Groups of NCCL calls under construction.
   struct Group {
@@ -115,24 +122,16 @@ public:
     std::vector<Call> calls;
   } group;
 
-  /// One line per thing this rank waits for. The lock of the world is held.
+  /// One line per thing this rank waits for. Nothing may change meanwhile.
   std::string describeWaiting() const;
 
 private:
-  friend class World;
-
   template <class Done>
   bool runUntil(const Done &done);
   /// Runs the head of one stream that can run, if any.
   bool step();
   bool canRun(const CUstream_st &stream) const;
   void run(CUstream_st &stream);
-  void start(Unit &unit);
-  void carryOut(std::vector<std::shared_ptr<Exchange>> &exchanges);
-  void finish(const Exchange &exchange);
-  /// Waits until another rank has told this one of some change.
-  void block();
-  void spin();
   void shuffle();
   std::uint64_t draw();
 
@@ -149,12 +148,6 @@ private:
   std::size_t queued = 0;           ///< Work on all streams.
   std::size_t launched = 0, started = 0;
   std::string hostWait; ///< What the host waits for besides streams.
-
-  std::atomic<std::uint32_t> signals{0}; ///< Changed by others, with the lock held.
-  std::uint32_t seen = 0;
-  int spins = 0;
-  bool isBlocked = false;
-  std::vector<std::shared_ptr<Exchange>> assist; ///< Exchanges this rank may help with.
 };
 
 } // namespace plumb::host

@@ -1,19 +1,18 @@
-//===- Exchange.h - How the calls of several ranks meet --------------------===//
+//===- Exchange.h - How the calls of several ranks of one process meet -----===//
 //
-// A *call* is one NCCL call of one rank. Calls that belong together (the same position in the sequence of
+// Calls that belong together (the same position in the sequence of
 // collectives of a communicator; a send and its receive) form an *exchange*, which moves data once all of
-// them have started. All calls of one launch (one call, or a group) form a *unit*; it is finished when all
-// its exchanges are.
+// them have started.
 //
-// Everything here is guarded by the lock of the `World`, except `Exchange::work`, which moves data without
-// it.
+// Everything here is guarded by the lock of the `LocalWorld`, except `Exchange::work`, which moves data
+// without it.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef PLUMB_RUNTIME_EXCHANGE_H
 #define PLUMB_RUNTIME_EXCHANGE_H
 
-#include <nccl.h>
+#include "plumb/Runtime/Call.h"
 
 #include <atomic>
 #include <cstddef>
@@ -24,38 +23,6 @@
 #include <vector>
 
 namespace plumb::host {
-
-class Clique;
-class Device;
-struct Unit;
-
-enum class CallKind { AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Send, Recv };
-
-struct Call {
-  CallKind kind;
-  Clique *clique;
-  int self;      ///< Rank in the communicator.
-  int peer = -1; ///< Send, Recv: the other rank; Broadcast: the root; -1 otherwise.
-  const void *send = nullptr;
-  void *recv = nullptr;
-  std::size_t count = 0; ///< Elements, as NCCL counts them for this kind.
-  ncclDataType_t type = ncclFloat32;
-  ncclRedOp_t op = ncclSum;
-  Unit *unit = nullptr;
-  bool met = false; ///< All calls of the exchange have started.
-
-  bool isTransfer() const { return kind == CallKind::Send || kind == CallKind::Recv; }
-  /// "ncclAllReduce of 8 f32 (sum)".
-  std::string describe() const;
-};
-
-struct Unit {
-  Device *device;
-  std::vector<Call> calls;
-  std::size_t launch = 0; ///< Position among the units launched on the device.
-  bool started = false;
-  std::atomic<std::size_t> pending{0}; ///< Calls whose exchange is not finished.
-};
 
 /// Calls that have met. Its data movement is cut into `parts` ranges of elements, which any member may take:
 /// results do not depend on who does which, since every element is reduced by one thread over all ranks in
@@ -84,25 +51,22 @@ private:
 };
 
 /// What the ranks of one communicator share.
-class Clique {
+class LocalClique : public Clique {
 public:
-  Clique(std::string name, std::size_t size) : name(std::move(name)), ranks(size, -1), next(size, 0) {}
+  LocalClique(std::string name, std::size_t size)
+      : Clique(std::move(name), std::vector<int>(size, -1)), next(size, 0) {}
 
   /// Adds a call that starts. Returns the exchange if that completes it. `mismatch` receives a sentence if
   /// the call contradicts one that is already there.
   std::shared_ptr<Exchange> arrive(Call &call, std::string &mismatch);
-  /// The ranks of the world for which a call that has started waits.
-  std::vector<int> missing(const Call &call) const;
+  std::vector<int> missing(const Call &call) const override;
 
-  std::string name;
-  std::vector<int> ranks; ///< Ranks of the world by rank in the communicator; -1 until they joined.
   std::size_t joined = 0;
   std::atomic<bool> complete{false};
 
 private:
   std::shared_ptr<Exchange> arriveCollective(Call &call, std::string &mismatch);
   std::shared_ptr<Exchange> arriveTransfer(Call &call, std::string &mismatch);
-  std::string side(const Call &call) const;
 
   std::deque<std::shared_ptr<Exchange>> collectives; ///< Those some member has yet to reach.
   std::size_t base = 0;                              ///< Position of collectives.front() in the sequence.
@@ -110,11 +74,6 @@ private:
   /// Sends, or receives, that wait for their counterpart, by (sender, receiver).
   std::map<std::pair<int, int>, std::deque<Call *>> channels;
 };
-
-/// Bytes of one element; 0 for types that this implementation does not move.
-std::size_t sizeOf(ncclDataType_t type);
-const char *nameOf(ncclDataType_t type);
-const char *nameOf(ncclRedOp_t op);
 
 } // namespace plumb::host
 

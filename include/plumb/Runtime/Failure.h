@@ -4,6 +4,7 @@
 #define PLUMB_RUNTIME_FAILURE_H
 
 #include <stdexcept>
+#include <string>
 
 namespace plumb {
 
@@ -12,6 +13,13 @@ namespace plumb {
 class Failure : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
+};
+
+/// How a run ended. `code` is 0, 1 (a failure of a rank), or 3 (a deadlock, or calls that contradict each
+/// other).
+struct Outcome {
+  int code = 0;
+  std::string error;
 };
 
 } // namespace plumb

@@ -5,14 +5,24 @@
 
 #include "plumb/Runtime/Failure.h"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace plumb {
 
 struct Options {
-  std::string weights, inputs, save; ///< Paths; empty: not given.
-  std::int64_t steps = 1;
+  // Paths; empty: not given.
+  std::string weights;    ///< A safetensors file, or a folder of them.
+  std::string source;     ///< `--source` or `--inputs`: a safetensors file.
+  std::string save;       ///< Results of the run.
+  std::string checkpoint; ///< Folder for checkpoints.
+  std::string resume;     ///< Folder with checkpoints, or one of them, to go on from.
+  std::string log;        ///< File to which each step appends a line of JSON.
+  std::int64_t steps = 1; ///< To be finished at the end, those before the checkpoint included.
+  std::int64_t every =
+      0; ///< Steps from checkpoint to checkpoint; 0: only the last step, or when told to stop.
+  std::chrono::seconds timeout{600}; ///< Bounds every wait for other ranks.
 };
 
 /// The command line is wrong: exit code 2.
@@ -21,7 +31,8 @@ public:
   using Failure::Failure;
 };
 
-/// `program [--weights F] --inputs F [--steps N] [--save F]`, also `--option=value`. Throws UsageError.
+/// The options, each also as `--option=value`. PLUMB_TIMEOUT in the environment stands for `--timeout`.
+/// Throws UsageError.
 Options parseOptions(int argc, const char *const *argv);
 
 /// A non-negative integer from the environment; `otherwise` if the variable is not set. Throws UsageError.

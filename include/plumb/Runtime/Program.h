@@ -100,12 +100,18 @@ class Rank;
 
 struct Program {
   const char *name;
+  const char *signature; ///< Of the whole text of the program: equal on all ranks of a run.
   std::span<const Axis> mesh;
   int pipelineAxis; ///< Index in `mesh`; -1: none.
   std::int64_t microbatches;
   std::span<const Communicator> communicators; ///< In the order in which they are created.
   std::span<const Tensor> parameters, gradients, inputs, outputs;
-  const Tensor *loss;                      ///< A scalar; null in inference.
+  std::span<const Tensor> moments; ///< What the optimizer keeps from step to step; zero before the first.
+  const Tensor *loss;              ///< A scalar; null in inference.
+  const Tensor *counter;           ///< A scalar that holds the number of finished steps; null if unread.
+  const Tensor *norm;              ///< A scalar, the global norm of the gradients; null if not measured.
+  const Tensor *rate;              ///< A scalar, the learning rate; null if it is always `constantRate`.
+  double constantRate;             ///< 0 without an optimizer.
   std::span<const std::size_t> arenaBytes; ///< Per pipeline coordinate.
   int streams, events;
   void (*step)(Rank &);
@@ -149,6 +155,10 @@ namespace detail {
 /// Returns if `result` is ncclInProgress and the provider could bring the call to an end.
 void settle(ncclResult_t result, const char *call, const char *file, int line);
 } // namespace detail
+
+/// Says which part of which stage the calls that follow belong to, and for which microbatch, if for one:
+/// reports of failures and profilers name it. `part` must outlive the program's step.
+void enter(const char *part, std::size_t microbatch = kAbsent);
 
 inline void check(cudaError_t error, const char *call, const char *file, int line) {
   if (error != cudaSuccess) [[unlikely]]

@@ -53,24 +53,34 @@ private:
 /// Writes a file in place: all tensors are declared first, then filled in any order, then committed. Until
 /// then there is only a temporary file, which vanishes with the writer. The bytes depend on nothing but the
 /// arguments.
+///
+/// Several writers, also of several processes, may fill one file: the `First` makes the temporary file, then
+/// the others join; when all have flushed, the first one commits.
 class SafetensorsWriter {
 public:
+  enum Role { Alone, First, Other };
   struct Entry {
     std::string name, dtype;
     std::vector<std::int64_t> shape;
   };
 
-  SafetensorsWriter(std::string path, std::vector<Entry> entries);
+  SafetensorsWriter(std::string path, std::vector<Entry> entries, Role role = Alone);
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter &) = delete;
   SafetensorsWriter &operator=(const SafetensorsWriter &) = delete;
 
   /// The memory of the entry with that index; zero at first.
   std::span<std::byte> data(std::size_t entry) const { return regions[entry]; }
+  /// What this writer has filled is on disk.
+  void flush();
+  /// The file appears under its name, and is on disk.
   void commit();
 
 private:
+  int open();
+
   std::string path, temporary;
+  Role role;
   void *mapping = nullptr;
   std::size_t length = 0;
   std::vector<std::span<std::byte>> regions;

@@ -1,31 +1,24 @@
 //===- Session.h - The run of one rank ---------------------------------------===//
 //
-// Everything that the providers have in common: checking the files, building the `Rank`, loading slices,
-// stepping, and handing out results.
+// Everything that the providers have in common: building the `Rank`, loading slices, stepping, handing out
+// results, writing checkpoints.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef PLUMB_RUNTIME_SESSION_H
 #define PLUMB_RUNTIME_SESSION_H
 
-#include "plumb/Runtime/Collector.h"
+#include "plumb/Runtime/Hub.h"
+#include "plumb/Runtime/Layout.h"
 #include "plumb/Runtime/Options.h"
+#include "plumb/Runtime/Sources.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
+#include <functional>
 #include <vector>
 
 namespace plumb {
-
-/// The files that a run reads.
-struct Sources {
-  std::unique_ptr<SafetensorsFile> weights, inputs; ///< Null where none was given.
-};
-
-/// Opens the files and checks the program's tables and the files against each other. Throws plumb::Failure.
-Sources openSources(const Program &program, const Options &options);
 
 /// What differs between providers, as one rank sees it. Every function may throw plumb::Failure.
 class Provider {
@@ -37,18 +30,19 @@ public:
   virtual void disconnect(ncclComm_t comm, bool failed) = 0;
   /// Waits until all work on these streams is done.
   virtual void synchronize(std::span<const cudaStream_t> streams) = 0;
-  /// Results are wanted.
-  virtual bool collects() const = 0;
-  virtual void deliver(const Piece &piece) = 0;
-  virtual void deliverLoss(std::int64_t step, float loss) = 0;
+  /// What follows belongs to this step.
+  virtual void beginStep(std::int64_t step) = 0;
+  /// Why the calls of this rank fail, if the provider knows better than the call that has failed; null
+  /// otherwise.
+  virtual const Outcome *explain() const { return nullptr; }
 };
 
-/// Runs one rank from its first allocation to its last result. Prints the loss of each step if this rank is
-/// the first that holds it.
+/// Runs one rank from its first allocation to its last result. The first rank that holds the loss reports
+/// each step.
 class Session {
 public:
   Session(const Program &program, int rank, const Options &options, const Sources &sources,
-          Provider &provider);
+          Provider &provider, Hub &hub);
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
@@ -61,16 +55,24 @@ private:
   std::byte *locate(const Tensor &tensor, const Slice &slice, std::int64_t microbatch) const;
   std::int64_t slicesOf(const Tensor &tensor) const;
   void load(const Tensor &tensor, const std::byte *global);
-  void loadParameters();
+  void loadState();
   void loadInputs(std::int64_t step);
+  /// Calls `visit(microbatch, slice)` for each slice of this rank, with its values in `staging`.
+  void fetch(const Tensor &tensor, const std::function<void(std::int64_t, const Slice &)> &visit);
   void deliver(Result::Kind kind);
-  void reportLoss(std::int64_t step);
+  bool isReporter() const;
+  double read(const Tensor *scalar, double otherwise) const;
+  void report(std::int64_t step);
+  void writeCheckpoint(std::int64_t step);
+  /// Whether the run is to end after this step, of which it writes a checkpoint if one is due.
+  bool checkpoint(std::int64_t step);
 
   const Program &program;
   int number;
   const Options &options;
   const Sources &sources;
   Provider &provider;
+  Hub &hub;
   std::vector<std::int64_t> coordinates;
   int pipeline;
   std::vector<Result> results;
@@ -78,6 +80,10 @@ private:
   std::vector<std::byte> staging;
   bool completed = false;
 };
+
+/// From now on SIGTERM asks the run to end after its step: with a checkpoint if it writes any, as a failure otherwise. A
+/// launcher that ends the ranks of a run because one is lost so lets them say which.
+void handleTermination();
 
 } // namespace plumb
 

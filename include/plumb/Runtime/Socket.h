@@ -29,6 +29,8 @@ public:
   /// The next connection; an invalid socket once `shutdown` was called.
   Socket accept() const;
 
+  /// The port that it listens on.
+  int port() const;
   bool isValid() const { return descriptor >= 0; }
   /// Wakes whoever is blocked on it.
   void shutdown() const;

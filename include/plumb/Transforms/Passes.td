@@ -167,9 +167,12 @@ def BuildBackward : Plumb_Pass<"build-backward"> {
 def BuildStep : Plumb_Pass<"build-step"> {
   let summary = "Completes the training step: loss, outputs, optimizer";
   let description = [{
-    The loss is accumulated in a state, outputs are stored in states, and each parameter is updated from its whole
-    gradient by the optimizer, in the stages that hold it (phase `update`). To the owner of a transmitted parameter
-    come the gradients of its readers.
+    The loss is accumulated in a state, outputs are stored in states, and each gradient is stored whole, in the
+    stages that hold its parameter (phase `reduce`). The optimizer then updates each copy of each parameter (phase
+    `update`); what it keeps from step to step are states too. To clip gradients, the owner of each parameter adds the
+    square of its gradient's norm to a sum, one for all parameters that are cut over the same axes; the first stage of
+    each rank completes the sums, so that a parameter counts once, whatever its copies and shards. To
+    the owner of a transmitted parameter come the gradients of its readers.
 
     Input:
 
@@ -182,9 +185,12 @@ def BuildStep : Plumb_Pass<"build-step"> {
     Output (appended to the program):
 
     ```mlir
+    %s = plumb.load @grad.w {plumb.phase = #plumb.phase<reduce>} : tensor<4x8xf32>
+    plumb.store @grad.w, %s {plumb.phase = #plumb.phase<reduce>} : tensor<4x8xf32>
+    %r = nn.fill 1.000000e-01 {plumb.phase = #plumb.phase<update>} : tensor<f32>
     %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
     %p = plumb.load @w {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
-    %q = nn.sgd %p, %g rate 1.000000e-01 {plumb.phase = #plumb.phase<update>} : …
+    %q = nn.sgd %p, %g, %r {plumb.phase = #plumb.phase<update>} : …
     plumb.store @w, %q {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
     ```
   }];

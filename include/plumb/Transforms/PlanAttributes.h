@@ -4,6 +4,8 @@
 //
 // apply-spec:
 //   plumb.batch                 on the module: rows of the whole batch, where the plan sets it
+// build-step:
+//   plumb.rate                  on the module: the learning rate, where it never changes
 // form-kernels:
 //   plumb.inout, plumb.result   on an argument of a kernel: it is overwritten by that result
 //   plumb.flops                 on a kernel: operations of one run
@@ -42,6 +44,7 @@
 namespace plumb {
 
 inline constexpr llvm::StringLiteral kBatchAttr = "plumb.batch";
+inline constexpr llvm::StringLiteral kRateAttr = "plumb.rate";
 inline constexpr llvm::StringLiteral kInoutAttr = "plumb.inout";
 inline constexpr llvm::StringLiteral kResultAttr = "plumb.result";
 inline constexpr llvm::StringLiteral kFlopsAttr = "plumb.flops";

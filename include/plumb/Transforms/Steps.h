@@ -29,6 +29,7 @@ enum class PartKind {
   BackwardInput,
   SendBackward,
   BackwardWeight,
+  Reduce,
   Update,
 };
 
@@ -40,7 +41,7 @@ struct Part {
   bool isRecv() const { return kind == PartKind::RecvForward || kind == PartKind::RecvBackward; }
   bool isTransfer() const { return isSend() || isRecv(); }
   /// Whether it runs once per microbatch.
-  bool isPerMicrobatch() const { return kind != PartKind::Begin && kind != PartKind::Update; }
+  bool isPerMicrobatch() const { return kind != PartKind::Begin && kind < PartKind::Reduce; }
   /// "forward", "send_forward_to_1".
   std::string getName() const;
 

@@ -49,4 +49,8 @@ void NNDialect::initialize() {
 #define GET_OP_LIST
 #include "plumb/Dialect/NN/NNIndexOps.cpp.inc"
       >();
+  addOperations<
+#define GET_OP_LIST
+#include "plumb/Dialect/NN/NNOptimizerOps.cpp.inc"
+      >();
 }

@@ -20,7 +20,6 @@ static Scalar compute(SubOp, ArrayRef<Scalar> x) { return x[0] - x[1]; }
 static Scalar compute(MulOp, ArrayRef<Scalar> x) { return x[0] * x[1]; }
 static Scalar compute(DivOp, ArrayRef<Scalar> x) { return x[0] / x[1]; }
 static Scalar compute(ScaleOp op, ArrayRef<Scalar> x) { return op.getFactor().convertToDouble() * x[0]; }
-static Scalar compute(SgdOp op, ArrayRef<Scalar> x) { return x[0] - op.getRate().convertToDouble() * x[1]; }
 
 static Scalar compute(ReluOp, ArrayRef<Scalar> x) { return maximum(x[0], constant(x[0], 0)); }
 static Scalar compute(ReluBackwardOp, ArrayRef<Scalar> x) {
@@ -115,9 +114,6 @@ SmallVector<Value> TanhBackwardOp::backward(OpBuilder &, ArrayRef<Value>, ArrayR
 }
 SmallVector<Value> GeluBackwardOp::backward(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) {
   return refuseBackward(*this, "has no second derivative");
-}
-SmallVector<Value> SgdOp::backward(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) {
-  return refuseBackward(*this, "has no derivative: differentiate the loss, not the optimizer step");
 }
 
 } // namespace plumb::nn

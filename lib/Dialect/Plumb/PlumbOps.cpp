@@ -94,6 +94,20 @@ int64_t MeshOp::getAxisSize(StringRef name) {
   return index ? getSizes()[*index] : 1;
 }
 
+LogicalResult OptimizerOp::verify() {
+  if (!llvm::is_contained({"sgd", "adam", "adamw"}, getKind()))
+    return emitOpError("has the kind \"") << getKind() << "\", which is not one of sgd, adam, adamw";
+  StringRef schedule = getSchedule().value_or("constant");
+  if (!llvm::is_contained({"constant", "linear", "cosine"}, schedule))
+    return emitOpError("has the schedule \"")
+           << schedule << "\", which is not one of constant, linear, cosine";
+  int64_t warmup = getWarmup().value_or(0), steps = getSteps().value_or(0);
+  if (warmup < 0 || (schedule != "constant" && steps <= warmup))
+    return emitOpError("has ") << steps << " steps of the schedule \"" << schedule
+                               << "\", which must be more than its " << warmup << " steps of warm-up";
+  return success();
+}
+
 LogicalResult PipelineOp::verify() {
   if (static_cast<int64_t>(getMicrobatches()) < 1)
     return emitOpError("needs at least one microbatch");

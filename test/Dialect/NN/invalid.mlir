@@ -144,9 +144,9 @@ func.func @integer_division(%a: tensor<2xi64>) {
 
 // -----
 
-func.func @sgd_types(%a: tensor<2xf32>, %b: tensor<1xf32>) {
+func.func @weighted_sum_types(%a: tensor<2xf32>, %b: tensor<1xf32>) {
   // expected-error @below {{requires all operands to have the same type}}
-  %0 = nn.sgd %a, %b rate 0.1 : (tensor<2xf32>, tensor<1xf32>) -> tensor<2xf32>
+  %0 = nn.weighted_sum %a by 0.9, %b by 0.1 : (tensor<2xf32>, tensor<1xf32>) -> tensor<2xf32>
   return
 }
 

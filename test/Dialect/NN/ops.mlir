@@ -58,8 +58,16 @@ func.func @elementwise(%a: tensor<3x1x5xf32>, %b: tensor<4x1xf32>, %f: tensor<2x
   %12 = nn.gelu %f tanh : (tensor<2x3xf64>) -> tensor<2x3xf64>
   // CHECK: nn.gelu_backward %{{.*}}, %{{[^ ]*}} tanh : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
   %13 = nn.gelu_backward %f, %f tanh : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
-  // CHECK: nn.sgd %{{.*}}, %{{.*}} rate 1.000000e-01 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
-  %14 = nn.sgd %f, %f rate 1.0e-1 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: %[[R:.*]] = nn.fill 1.000000e-01 : tensor<f64>
+  %14 = nn.fill 0.1 : tensor<f64>
+  // CHECK: nn.sgd %{{.*}}, %{{.*}}, %[[R]] : (tensor<2x3xf64>, tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
+  %15 = nn.sgd %f, %f, %14 : (tensor<2x3xf64>, tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
+  // CHECK: nn.weighted_sum %{{.*}} by 9.000000e-01, %{{.*}} by 1.000000e-01 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  %16 = nn.weighted_sum %f by 0.9, %f by 0.1 : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  // CHECK: nn.adam %{{.*}} epsilon 1.000000e-08 decay 1.000000e-02
+  %17 = nn.adam %f, %f, %f, %14, %14, %14 epsilon 1.0e-8 decay 0.01 : (tensor<2x3xf64>, tensor<2x3xf64>, tensor<2x3xf64>, tensor<f64>, tensor<f64>, tensor<f64>) -> tensor<2x3xf64>
+  // CHECK: nn.square_sum %{{.*}} : (tensor<2x3xf64>) -> tensor<f64>
+  %18 = nn.square_sum %f : (tensor<2x3xf64>) -> tensor<f64>
   return
 }
 

@@ -113,3 +113,18 @@ plumb.stage @s index 0 {
   // expected-error @+1 {{overwrites operand 1, which it does not have}}
   %y = plumb.launch @k(%x) inplace [1] : (tensor<4xf32>) -> tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{has the kind "lion", which is not one of sgd, adam, adamw}}
+plumb.optimizer "lion" rate 0.1
+
+// -----
+
+// expected-error @+1 {{has the schedule "step", which is not one of constant, linear, cosine}}
+plumb.optimizer "sgd" rate 0.1 schedule "step"
+
+// -----
+
+// expected-error @+1 {{has 5 steps of the schedule "linear", which must be more than its 5 steps of warm-up}}
+plumb.optimizer "sgd" rate 0.1 schedule "linear" warmup 5 steps 5

@@ -97,8 +97,38 @@ TEST(NNOps, SgdStep) {
   Array p = randomArray({3, 5}, 1), g = randomArray({3, 5}, 2);
   Array expected = generate({3, 5}, [&](const Shape &i) { return p(i) - 0.1 * g(i); });
   expectNear(
-      evaluate("nn.sgd %0, %1 rate 0.1 : (tensor<3x5xf64>, tensor<3x5xf64>) -> tensor<3x5xf64>", {p, g})[0],
+      evaluate("nn.sgd %0, %1, %2 : (tensor<3x5xf64>, tensor<3x5xf64>, tensor<f64>) -> tensor<3x5xf64>",
+               {p, g, arrayOf({}, {0.1})})[0],
       expected, kExact, "sgd");
+}
+
+TEST(NNOps, WeightedSum) {
+  Array a = randomArray({3, 5}, 1), b = randomArray({3, 5}, 2);
+  Array expected = generate({3, 5}, [&](const Shape &i) { return 0.9 * a(i) + 0.25 * b(i); });
+  expectNear(
+      evaluate(
+          "nn.weighted_sum %0 by 0.9, %1 by 0.25 : (tensor<3x5xf64>, tensor<3x5xf64>) -> tensor<3x5xf64>",
+          {a, b})[0],
+      expected, kExact, "weighted_sum");
+}
+
+TEST(NNOps, AdamStep) {
+  Array p = randomArray({3, 5}, 1), m = randomArray({3, 5}, 2), x = randomArray({3, 5}, 3);
+  Array v = generate({3, 5}, [&](const Shape &i) { return x(i) * x(i); });
+  Array expected = generate({3, 5}, [&](const Shape &i) {
+    return p(i) * (1 - 0.1 * 0.01) - 0.3 * m(i) / (std::sqrt(v(i)) * 2.0 + 1e-3);
+  });
+  expectNear(
+      evaluate("nn.adam %0, %1, %2, %3, %4, %5 epsilon 1e-3 decay 0.01 : (tensor<3x5xf64>, tensor<3x5xf64>, "
+               "tensor<3x5xf64>, tensor<f64>, tensor<f64>, tensor<f64>) -> tensor<3x5xf64>",
+               {p, m, v, arrayOf({}, {0.1}), arrayOf({}, {0.3}), arrayOf({}, {2.0})})[0],
+      expected, kExact, "adam");
+}
+
+TEST(NNOps, SquareSum) {
+  Array x = arrayOf({2, 3}, {1, 2, 3, 4, 5, 6});
+  expectNear(evaluate("nn.square_sum %0 : (tensor<2x3xf64>) -> tensor<f64>", {x})[0], arrayOf({}, {91}),
+             kExact, "square_sum");
 }
 
 /// An einsum straight from its definition: a sum over every assignment of the letters.

@@ -187,6 +187,31 @@ TEST(PlanSpec, LayoutsOfPortsTemplatesAndStorage) {
       "1:65: the mesh has no axis \"tpp\"; did you mean \"tp\"?");
 }
 
+TEST(PlanSpec, Optimizers) {
+  PlanSpec plan = valid(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "adamw", "lr": 0.1, "betas": [0.9, 0.95],
+      "clip_norm": 1, "schedule": {"kind": "cosine", "warmup": 2, "steps": 10}}})json");
+  EXPECT_EQ(plan.optimizer->betas->value, (std::array<double, 2>{0.9, 0.95}));
+  EXPECT_EQ(plan.optimizer->decay->value, 0.01); // the default of adamw
+  EXPECT_EQ(plan.optimizer->steps->value, 10);
+  auto errorOfOptimizer = [](const std::string &keys) {
+    return errorOf("{\"mesh\": {\"tp\": 2}, \"optimizer\": {\"lr\": 1, " + keys + "}}");
+  };
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "adam", "momentum": 0.9)json"),
+            "1:72: \"momentum\" belongs to sgd, but the kind is \"adam\"");
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "eps": 0.1)json"),
+            "1:66: \"eps\" belongs to adam and adamw, but the kind is \"sgd\"");
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "nesterov": true)json"),
+            "1:34: \"nesterov\" needs a \"momentum\" above 0 and no \"dampening\"");
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "adam", "betas": [0.9])json"),
+            "1:69: \"betas\" must be two numbers of at least 0 and below 1");
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "clip_norm": 0)json"),
+            "1:72: \"clip_norm\" must be above 0; leave it out to clip nothing");
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "schedule": {"kind": "linear"})json"),
+            "1:80: the schedule \"linear\" needs the key \"steps\"");
+  EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "schedule": {"kind": "linear", "warmup": 5, "steps": 5})json"),
+            "1:112: 5 steps leave nothing after the warm-up, which has 5");
+}
+
 TEST(PlanSpec, SplitPolicies) {
   PlanSpec plan = valid(R"json({"mesh": {"pp": 2}, "pipeline": {
       "split": {"policy": "balanced", "stages": 4, "by": "time"}}})json");
@@ -278,7 +303,7 @@ TEST(PlanSpec, MisspeltValuesSuggestTheNearest) {
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "1f1B"}})json"),
             "1:46: unknown value \"1f1B\" of \"schedule\"; did you mean \"1f1b\"?");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "fast", "lr": 1}})json"),
-            "1:43: unknown value \"fast\" of \"kind\"; it can be \"sgd\"");
+            "1:43: unknown value \"fast\" of \"kind\"; it can be \"sgd\", \"adam\" or \"adamw\"");
 }
 
 TEST(PlanSpec, AxesMustExist) {

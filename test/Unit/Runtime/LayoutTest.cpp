@@ -18,6 +18,7 @@ const std::size_t kArenas[] = {0, 0};
 
 Program program(std::int64_t microbatches) {
   return {.name = "test",
+          .signature = "by hand",
           .mesh = kMesh,
           .pipelineAxis = 0,
           .microbatches = microbatches,
@@ -26,7 +27,12 @@ Program program(std::int64_t microbatches) {
           .gradients = {},
           .inputs = {},
           .outputs = {},
+          .moments = {},
           .loss = nullptr,
+          .counter = nullptr,
+          .norm = nullptr,
+          .rate = nullptr,
+          .constantRate = 0,
           .arenaBytes = kArenas,
           .streams = 0,
           .events = 0,

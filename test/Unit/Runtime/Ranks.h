@@ -4,7 +4,7 @@
 #define PLUMB_TEST_UNIT_RUNTIME_RANKS_H
 
 #include "plumb/Runtime/Program.h"
-#include "plumb/Runtime/World.h"
+#include "plumb/Runtime/LocalWorld.h"
 
 #include <cstring>
 #include <functional>

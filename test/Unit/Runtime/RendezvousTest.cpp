@@ -2,12 +2,14 @@
 
 #include "plumb/Runtime/Rendezvous.h"
 #include "plumb/Runtime/Options.h"
+#include "plumb/Runtime/Sources.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -32,7 +34,7 @@ protected:
         std::optional<RendezvousServer> server;
         try {
           if (rank == 0)
-            server.emplace(place(0), signature(0), nullptr, std::chrono::seconds(timeout));
+            server.emplace(place(0), signature(0), desk, std::chrono::seconds(timeout));
           RendezvousClient client(place(rank), signature(rank), std::chrono::seconds(20));
           body(rank, client);
           client.finish();
@@ -50,6 +52,10 @@ protected:
 
   // Below the range from which the system takes ports itself.
   int timeout = 60;
+  Program program{};
+  Options options;
+  Sources sources;
+  Desk desk{program, options, sources, 0};
   int port = 20000 + static_cast<int>(::getpid() % 10000);
 };
 
@@ -94,6 +100,22 @@ TEST_F(Meeting, NobodyWaitsForever) {
       client.await("never");
   });
   EXPECT_EQ(messages[0], "waiting for other ranks took longer than 1 s; 3 of 3 ranks have come");
+}
+
+TEST_F(Meeting, AllWaitForTheLastAndDecideAlike) {
+  std::atomic<int> arrived{0};
+  std::vector<int> decisions(3);
+  auto messages = meet([&](int rank, RendezvousClient &client) {
+    for (int round = 1; round <= 3; ++round) {
+      ++arrived;
+      client.wait();
+      EXPECT_GE(arrived, 3 * round);
+      client.wait();
+    }
+    decisions[static_cast<std::size_t>(rank)] = client.decide(7, rank == 1);
+  });
+  EXPECT_EQ(messages, std::vector<std::string>(3));
+  EXPECT_EQ(decisions, std::vector<int>(3, decisions[0]));
 }
 
 TEST_F(Meeting, DifferentProgramsDoNotMeet) {

@@ -104,7 +104,7 @@ const std::size_t kXOffsets[] = {X, kAbsent}, kWOffsets[] = {WShard, kAbsent},
                   kArenas[] = {Bytes0, Bytes1};
 const char *const kTied[] = {"tied"};
 const Tensor kInputs[] = {
-    {"x", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kXOffsets, kSlice}};
+    {"input.0", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kXOffsets, kSlice}};
 const Tensor kOutputs[] = {
     {"h", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kHOffsets, kSlice}};
 const Tensor kParameters[] = {{"w", DType::F32, 1, {{kColumns, 1, {{kDp}}}}, kWOffsets, 0, kTied},
@@ -169,9 +169,26 @@ void step(Rank &rank) {
 }
 
 Program training() {
-  return {"training",  kMesh,      kPp,     kMicrobatches, kCommunicators,
-          kParameters, kGradients, kInputs, kOutputs,      &kLoss,
-          kArenas,     3,          3,       step};
+  return {.name = "training",
+          .signature = "by hand",
+          .mesh = kMesh,
+          .pipelineAxis = kPp,
+          .microbatches = kMicrobatches,
+          .communicators = kCommunicators,
+          .parameters = kParameters,
+          .gradients = kGradients,
+          .inputs = kInputs,
+          .outputs = kOutputs,
+          .moments = {},
+          .loss = &kLoss,
+          .counter = nullptr,
+          .norm = nullptr,
+          .rate = nullptr,
+          .constantRate = 0,
+          .arenaBytes = kArenas,
+          .streams = 3,
+          .events = 3,
+          .step = step};
 }
 
 //===----------------------------------------------------------------------===//

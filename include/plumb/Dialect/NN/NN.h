@@ -47,5 +47,7 @@ class Detaches : public mlir::OpTrait::TraitBase<ConcreteType, Detaches> {};
 #include "plumb/Dialect/NN/NNSelectionOps.h.inc"
 #define GET_OP_CLASSES
 #include "plumb/Dialect/NN/NNIndexOps.h.inc"
+#define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNOptimizerOps.h.inc"
 
 #endif // PLUMB_DIALECT_NN_NN_H

@@ -42,12 +42,4 @@ def NN_GeluBackwardOp : NN_ElementwiseOp<"gelu_backward", "{{0}}", [SameTypeOper
   let assemblyFormat = "$cotangent `,` $saved (`tanh` $tanh^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_SgdOp : NN_ElementwiseOp<"sgd", "{{0, 1}}", [SameTypeOperands]> {
-  let summary = "One step of stochastic gradient descent: parameter - rate * gradient";
-  let arguments = (ins NN_FloatTensor:$parameter, NN_FloatTensor:$gradient, F64Attr:$rate);
-  let assemblyFormat = [{
-    $parameter `,` $gradient `rate` custom<BareFloat>($rate) attr-dict `:` functional-type(operands, results)
-  }];
-}
-
 #endif // PLUMB_DIALECT_NN_NNELEMENTWISEOPS

@@ -101,7 +101,8 @@ def Plumb_Phase : I32EnumAttr<"Phase", "when an op runs within a step", [
     I32EnumAttrCase<"Forward", 2, "forward">,
     I32EnumAttrCase<"BackwardInput", 3, "backward_input">,
     I32EnumAttrCase<"BackwardWeight", 4, "backward_weight">,
-    I32EnumAttrCase<"Update", 5, "update">]> {
+    I32EnumAttrCase<"Reduce", 5, "reduce">,
+    I32EnumAttrCase<"Update", 6, "update">]> {
   let cppNamespace = "::plumb";
   let genSpecializedAttr = 0;
 }

@@ -179,14 +179,29 @@ def Plumb_LossRuleOp : Plumb_Op<"loss_rule"> {
 def Plumb_OptimizerOp : Plumb_Op<"optimizer"> {
   let summary = "How parameters are updated";
   let description = [{
-    `state` shards the optimizer's state, and with it the update, axis by axis.
+    `kind` is `sgd`, `adam` or `adamw`. The rate rises from 0 over the first `warmup` steps, is `rate` from then on, or
+    falls by `schedule` (`linear`, `cosine`) to `final` times itself at step `steps`. `clip` is the largest global norm
+    of the gradients. `state` shards what the optimizer keeps, and with it the update, axis by axis.
 
     ```mlir
+    plumb.optimizer "sgd" rate 1.000000e-01 momentum 9.000000e-01 nesterov
+    plumb.optimizer "adamw" rate 1.000000e-03 beta1 0.9 beta2 0.999 epsilon 1e-8 decay 0.01 clip 1.0 schedule "cosine" warmup 10 steps 100
     plumb.optimizer "sgd" rate 1.000000e-01 state {dp = "shard(0)"}
     ```
   }];
-  let arguments = (ins StrAttr:$kind, F64Attr:$rate, OptionalAttr<DictionaryAttr>:$state);
-  let assemblyFormat = "$kind `rate` custom<Float>($rate) (`state` $state^)? attr-dict";
+  let arguments = (ins StrAttr:$kind, F64Attr:$rate, OptionalAttr<F64Attr>:$momentum, OptionalAttr<F64Attr>:$dampening,
+                       UnitAttr:$nesterov, OptionalAttr<F64Attr>:$beta1, OptionalAttr<F64Attr>:$beta2,
+                       OptionalAttr<F64Attr>:$epsilon, OptionalAttr<F64Attr>:$decay, OptionalAttr<F64Attr>:$clip,
+                       OptionalAttr<StrAttr>:$schedule, OptionalAttr<I64Attr>:$warmup, OptionalAttr<I64Attr>:$steps,
+                       OptionalAttr<F64Attr>:$final, OptionalAttr<DictionaryAttr>:$state);
+  let assemblyFormat = [{
+    $kind `rate` custom<Float>($rate) (`momentum` custom<Float>($momentum)^)? (`dampening` custom<Float>($dampening)^)?
+    (`nesterov` $nesterov^)? (`beta1` custom<Float>($beta1)^)? (`beta2` custom<Float>($beta2)^)?
+    (`epsilon` custom<Float>($epsilon)^)? (`decay` custom<Float>($decay)^)? (`clip` custom<Float>($clip)^)?
+    (`schedule` $schedule^)? (`warmup` custom<Integer>($warmup)^)? (`steps` custom<Integer>($steps)^)?
+    (`final` custom<Float>($final)^)? (`state` $state^)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 #endif // PLUMB_DIALECT_PLUMB_PLUMBPLANOPS

@@ -44,19 +44,31 @@ def Plumb_ParameterOp : Plumb_Op<"parameter", [Symbol]> {
 }
 
 def Plumb_StateOp : Plumb_Op<"state", [Symbol]> {
-  let summary = "A tensor that lives from one phase of a step to another: a gradient, a loss, an output, a statistic";
+  let summary = "A tensor that lives from one phase of a step, or from one step, to another";
   let description = [{
     `kind` is `gradient` (of the parameter `of`), `accumulator` (what a gradient is summed in when its shards are not
     those of the parameter), `copy` (the value of the parameter `of`, as its owner sent it for this step), `loss`, `output`
-    (number `index`, user name `label`) or `statistic`. What a program accumulates into a state is summed over the
-    microbatches of a step.
+    (number `index`, user name `label`), `statistic`, or of the optimizer: `moment` (of the parameter `of`), `counter` (of
+    the updates made so far), `norm` (a sum of squares, or the gradients' global norm), `rate`. What a program accumulates
+    into a state is summed over the microbatches of a step. `holders` are, one per pipeline coordinate, the stages of the
+    ranks that have a share of it.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, TypeAttr:$type, OptionalAttr<StrAttr>:$of,
                        OptionalAttr<I64Attr>:$index, OptionalAttr<StrAttr>:$label,
-                       OptionalAttr<Plumb_LayoutAttr>:$layout);
+                       OptionalAttr<Plumb_LayoutAttr>:$layout, OptionalAttr<DenseI64ArrayAttr>:$holders);
   let assemblyFormat = [{
     $sym_name $kind (`of` $of^)? (`index` custom<Integer>($index)^)? (`label` $label^)? `:` $type
-    (`layout` $layout^)? attr-dict
+    (`layout` $layout^)? (`holders` $holders^)? attr-dict
+  }];
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::llvm::StringRef":$kind, "::mlir::Type":$type,
+                                 CArg<"::mlir::StringAttr", "{}">:$of, CArg<"::mlir::IntegerAttr", "{}">:$index,
+                                 CArg<"::mlir::StringAttr", "{}">:$label,
+                                 CArg<"::plumb::LayoutAttr", "{}">:$layout), [{
+    build($_builder, $_state, name, kind, type, of, index, label, layout, ::mlir::DenseI64ArrayAttr());
+  }]>];
+  let extraClassDeclaration = [{
+    /// Whether it keeps its value from step to step.
+    bool isPersistent() { return getKind() == "moment" || getKind() == "counter"; }
   }];
 }
 

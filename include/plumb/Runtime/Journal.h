@@ -1,0 +1,48 @@
+//===- Journal.h - What a run says of its steps ------------------------------===//
+
+#ifndef PLUMB_RUNTIME_JOURNAL_H
+#define PLUMB_RUNTIME_JOURNAL_H
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace plumb {
+
+/// What the rank that holds the loss tells of a step. Trivially copyable: it travels as bytes.
+struct StepReport {
+  std::int64_t step; ///< From 0.
+  double loss;
+  double norm, rate; ///< Not a number where there is none.
+  std::int64_t arenaBytes;
+};
+
+/// Prints the loss of each step, and appends to the log one line of JSON a step. May be called from several
+/// threads.
+class Journal {
+public:
+  /// `log` is a path, or empty. `tokensPerStep` is 0 where it is not known. Throws plumb::Failure.
+  Journal(const std::string &log, std::int64_t tokensPerStep);
+
+  void add(const StepReport &report);
+
+private:
+  struct Close {
+    void operator()(std::FILE *file) const { std::fclose(file); }
+  };
+
+  std::string path;
+  std::unique_ptr<std::FILE, Close> file;
+  std::int64_t tokensPerStep;
+  std::chrono::steady_clock::time_point last;
+  std::mutex mutex;
+};
+
+} // namespace plumb
+
+#endif // PLUMB_RUNTIME_JOURNAL_H

@@ -1,0 +1,94 @@
+//===- Checkpoint.cpp - Parameters and optimizer state on disk -----------------===//
+
+#include "plumb/Runtime/Checkpoint.h"
+
+#include "plumb/Runtime/Collector.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace plumb {
+
+static constexpr const char *kStep = "checkpoint.step", *kPrefix = "step-", *kSuffix = ".safetensors";
+
+std::string checkpointPath(const std::string &folder, std::int64_t step) {
+  char name[40];
+  std::snprintf(name, sizeof name, "%s%09lld%s", kPrefix, static_cast<long long>(step), kSuffix);
+  return folder + "/" + name;
+}
+
+std::string findCheckpoint(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error))
+    return path;
+  std::string newest;
+  for (const auto &entry : std::filesystem::directory_iterator(path, error))
+    if (std::string name = entry.path().filename().string();
+        name.starts_with(kPrefix) && name.ends_with(kSuffix))
+      newest = std::max(newest, name);
+  if (newest.empty())
+    throw Failure("'" + path + "' has no checkpoint (" + kPrefix + "…" + kSuffix + ")");
+  return path + "/" + newest;
+}
+
+std::int64_t readStep(const TensorFiles &checkpoint) {
+  const TensorView *view = checkpoint.find(std::string_view(kStep));
+  std::int64_t step = -1;
+  if (view && view->dtype == nameOf(DType::I64) && view->shape.empty())
+    std::memcpy(&step, view->data.data(), sizeof step);
+  if (step < 0)
+    throw Failure("'" + checkpoint.path() + "' is no checkpoint: it has no '" + kStep +
+                  "'; give weights with --weights");
+  return step;
+}
+
+bool isFirstHolder(const Program &program, const Tensor &tensor, std::span<const std::int64_t> coordinates) {
+  for (std::size_t axis = 0; axis < program.mesh.size(); ++axis) {
+    // What is left of the coordinate without the digits that cut the tensor.
+    std::int64_t rest = coordinates[axis], whole = program.mesh[axis].size, first = 0;
+    for (int dim = 0; dim < tensor.rank; ++dim)
+      for (const AxisFactor &factor : tensor.dims[dim].axes)
+        if (factor.axis == static_cast<int>(axis)) {
+          std::int64_t size = factor.size ? factor.size : whole, stride = whole / (factor.pre * size);
+          rest -= coordinates[axis] / stride % size * stride;
+        }
+    if (static_cast<int>(axis) == program.pipelineAxis)
+      first = std::ranges::find_if(tensor.offsets, [](std::size_t offset) { return offset != kAbsent; }) -
+              tensor.offsets.begin();
+    if (rest != first)
+      return false;
+  }
+  return true;
+}
+
+CheckpointWriter::CheckpointWriter(const Program &program, const Options &options, const Sources &sources,
+                                   int rank, std::int64_t step)
+    : parameters(program.parameters.size()) {
+  std::error_code error;
+  if (rank == 0)
+    std::filesystem::create_directories(options.checkpoint, error);
+  if (error)
+    throw Failure("'" + options.checkpoint + "': cannot make the folder: " + error.message());
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (std::span<const Tensor> tensors : {program.parameters, program.moments})
+    for (const Tensor &tensor : tensors)
+      entries.push_back({tensor.name, nameOf(tensor.dtype), shapeOf(tensor)});
+  entries.push_back({kStep, nameOf(DType::I64), {}});
+  std::size_t last = entries.size() - 1;
+  writer =
+      std::make_unique<SafetensorsWriter>(checkpointPath(options.checkpoint, step), std::move(entries),
+                                          rank == 0 ? SafetensorsWriter::First : SafetensorsWriter::Other);
+  if (rank != 0)
+    return;
+  std::memcpy(writer->data(last).data(), &step, sizeof step);
+  // What the model never reads is on no rank.
+  for (std::size_t i = 0; i < parameters; ++i)
+    if (isUnused(program.parameters[i]))
+      if (const TensorView *view = sources.parameters()->find(program.parameters[i]))
+        std::ranges::copy(view->data, parameter(i));
+}
+
+} // namespace plumb

@@ -1,0 +1,41 @@
+//===- Hub.cpp - What the ranks of a run tell each other outside of the program -===//
+
+#include "plumb/Runtime/Hub.h"
+
+#include "plumb/Runtime/Sources.h"
+
+namespace plumb {
+
+Desk::Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep)
+    : firstStep(firstStep), journal(options.log, tokensPerStep(program)) {
+  if (!options.save.empty())
+    collector =
+        std::make_unique<Collector>(program, options.save, options.steps - firstStep, sources.parameters());
+}
+
+void Desk::deliver(const Piece &piece) {
+  if (!collector)
+    throw Failure("rank 0 does not collect results");
+  collector->add(piece);
+}
+
+void Desk::report(const StepReport &report) {
+  journal.add(report);
+  if (collector)
+    collector->addLoss(report.step - firstStep, static_cast<float>(report.loss));
+}
+
+bool Desk::decide(std::int64_t step, bool proposal) {
+  // Ranks are never more than a few steps apart.
+  constexpr std::int64_t kKept = 1000;
+  std::lock_guard guard(mutex);
+  decisions.erase(decisions.begin(), decisions.lower_bound(step - kKept));
+  return decisions.try_emplace(step, proposal).first->second;
+}
+
+void Desk::commit() {
+  if (collector)
+    collector->commit();
+}
+
+} // namespace plumb

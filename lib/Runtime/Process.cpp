@@ -1,0 +1,78 @@
+//===- Process.cpp - A process that is one rank of a run ------------------------===//
+
+#include "plumb/Runtime/Process.h"
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace plumb {
+namespace {
+
+/// What all ranks must agree on.
+std::string signatureOf(const Program &program, const Options &options) {
+  std::string text = std::string("program '") + program.name + "' (" + program.signature + ") on mesh";
+  for (const Axis &axis : program.mesh)
+    text += std::string(" ") + axis.name + "=" + std::to_string(axis.size);
+  return text + ", " + std::to_string(program.microbatches) + " microbatches, to step " +
+         std::to_string(options.steps) + (options.save.empty() ? "" : ", results saved") +
+         (options.resume.empty() ? "" : ", resumed") +
+         (options.checkpoint.empty() ? "" : ", checkpoints every " + std::to_string(options.every));
+}
+
+Outcome runRank(const Program &program, const Options &options, Place place, const Backend &backend) {
+  if (place.size != rankCount(program))
+    throw Failure("the launcher starts " + std::to_string(place.size) +
+                  " ranks, but the mesh of the program has " + std::to_string(rankCount(program)));
+  handleTermination();
+  Sources sources = openSources(program, options);
+  std::string signature = signatureOf(program, options);
+  std::optional<Desk> desk;
+  std::optional<RendezvousServer> server;
+  if (place.rank == 0) {
+    desk.emplace(program, options, sources, sources.firstStep);
+    server.emplace(place, signature, *desk, options.timeout);
+    place.port = server->port();
+  }
+  backend.announce(place);
+  RendezvousClient client(place, signature, options.timeout);
+  std::unique_ptr<Provider> provider;
+  try {
+    provider = backend.open(place, options, client);
+    Session(program, place.rank, options, sources, *provider, client).run();
+    client.finish();
+  } catch (const std::exception &exception) {
+    const Outcome *known = provider ? provider->explain() : nullptr;
+    Outcome outcome = known ? *known : Outcome{1, exception.what()};
+    try {
+      client.fail("rank " + std::to_string(place.rank) + ": " + outcome.error);
+    } catch (const Failure &) {
+      // Rank 0 is gone; the first error is the one to report.
+    }
+    std::fprintf(stderr, "error: rank %d: %s\n", place.rank, outcome.error.c_str());
+    return outcome;
+  }
+  if (desk)
+    desk->commit();
+  return {};
+}
+
+} // namespace
+
+int runProcess(const Program &program, int argc, const char *const *argv, const Backend &backend) {
+  std::optional<Place> place;
+  try {
+    Options options = parseOptions(argc, argv);
+    place = backend.place();
+    return runRank(program, options, *place, backend).code;
+  } catch (const UsageError &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 2;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: rank %d: %s\n", place ? place->rank : 0, error.what());
+    return 1;
+  }
+}
+
+} // namespace plumb

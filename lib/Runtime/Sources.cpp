@@ -1,0 +1,204 @@
+//===- Sources.cpp - The files that a run reads -------------------------------===//
+
+#include "plumb/Runtime/Sources.h"
+
+#include "plumb/Runtime/Checkpoint.h"
+#include "plumb/Runtime/Collector.h"
+#include "plumb/Runtime/Layout.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+namespace plumb {
+
+//===----------------------------------------------------------------------===//
+// The program's tables
+//===----------------------------------------------------------------------===//
+
+static void checkTensor(const Program &program, const Tensor &tensor) {
+  auto require = [&](bool condition, const char *what) {
+    if (!condition)
+      throw Failure(std::string("the tables of program '") + program.name + "' are inconsistent: tensor '" +
+                    tensor.name + "' " + what);
+  };
+  require(tensor.rank >= 0 && tensor.rank <= 8, "has a rank outside 0 … 8");
+  require(tensor.offsets.size() == static_cast<std::size_t>(pipelineSize(program)),
+          "does not have one offset per pipeline coordinate");
+  std::set<std::pair<int, std::int64_t>> used;
+  for (int i = 0; i < tensor.rank; ++i) {
+    const Dim &dim = tensor.dims[i];
+    require(dim.size >= 0 && dim.blocks >= 1 && dim.size % dim.blocks == 0,
+            "has blocks that do not divide a size");
+    for (int k = 0; k < 6 && dim.axes[k].axis >= 0; ++k) {
+      const AxisFactor &factor = dim.axes[k];
+      require(factor.axis <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");
+      bool inTime = factor.axis == static_cast<int>(program.mesh.size());
+      std::int64_t whole =
+          inTime ? program.microbatches : program.mesh[static_cast<std::size_t>(factor.axis)].size;
+      require(factor.pre >= 1 && factor.size >= 0 &&
+                  whole % (factor.pre * std::max<std::int64_t>(factor.size, 1)) == 0,
+              "is cut by a factor that its axis does not have");
+      require(used.insert({factor.axis, factor.pre}).second, "is cut twice by one axis");
+    }
+  }
+}
+
+static void checkProgram(const Program &program) {
+  for (std::span<const Tensor> tensors :
+       {program.parameters, program.gradients, program.inputs, program.outputs, program.moments})
+    for (const Tensor &tensor : tensors)
+      checkTensor(program, tensor);
+  bool consistent = program.microbatches >= 1 && program.step && program.streams >= 0 &&
+                    program.events >= 0 && program.pipelineAxis < static_cast<int>(program.mesh.size()) &&
+                    std::ranges::all_of(
+                        program.mesh, [](const Axis &axis) { return axis.size >= 1; }) &&
+                    program.arenaBytes.size() == static_cast<std::size_t>(pipelineSize(program));
+  auto isFactor = [&](const AxisFactor &factor) {
+    return factor.axis >= 0 && factor.axis < static_cast<int>(program.mesh.size()) && factor.pre >= 1 &&
+           factor.size >= 0 &&
+           (factor.size == 0 ||
+            program.mesh[static_cast<std::size_t>(factor.axis)].size % (factor.pre * factor.size) == 0);
+  };
+  for (const Communicator &communicator : program.communicators) {
+    consistent &= std::ranges::all_of(communicator.axes, isFactor);
+    for (int coordinate : communicator.pipeline)
+      consistent &= coordinate >= 0 && coordinate < pipelineSize(program);
+  }
+  if (!consistent)
+    throw Failure(std::string("the tables of program '") + program.name + "' are inconsistent");
+  for (const Tensor *scalar : {program.loss, program.counter, program.norm, program.rate}) {
+    if (!scalar)
+      continue;
+    checkTensor(program, *scalar);
+    if (scalar->rank != 0 || isUnused(*scalar))
+      throw Failure(std::string("the tables of program '") + program.name + "' are inconsistent: '" +
+                    scalar->name + "' is not a scalar that some rank holds");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+TensorFiles::TensorFiles(const std::string &path) : name(path) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  if (std::filesystem::is_directory(path, error)) {
+    for (const auto &entry : std::filesystem::directory_iterator(path, error))
+      if (entry.path().extension() == ".safetensors")
+        paths.push_back(entry.path().string());
+    if (paths.empty())
+      throw Failure("'" + path + "' is a folder without safetensors files");
+  } else {
+    paths.push_back(path);
+  }
+  std::ranges::sort(paths);
+  for (const std::string &file : paths)
+    files.push_back(std::make_unique<SafetensorsFile>(file));
+}
+
+const TensorView *TensorFiles::find(std::string_view tensor) const {
+  for (const auto &file : files)
+    if (const TensorView *view = file->find(tensor))
+      return view;
+  return nullptr;
+}
+
+const TensorView *TensorFiles::find(const Tensor &parameter) const {
+  const TensorView *found = find(std::string_view(parameter.name));
+  for (std::size_t i = 0; !found && i < parameter.aliases.size(); ++i)
+    found = find(std::string_view(parameter.aliases[i]));
+  return found;
+}
+
+static std::string describe(std::string_view dtype, std::span<const std::int64_t> shape) {
+  return std::string(dtype) + " " + describeShape(shape);
+}
+
+static void checkView(const TensorFiles &file, const Tensor &tensor, const TensorView *view,
+                      bool hasSteps = false) {
+  if (!view)
+    throw Failure("'" + file.path() + "' has no tensor '" + tensor.name + "', which the program needs as " +
+                  describe(nameOf(tensor.dtype), shapeOf(tensor)));
+  std::span<const std::int64_t> shape = view->shape;
+  if (hasSteps)
+    shape = shape.subspan(1);
+  if (view->dtype != nameOf(tensor.dtype) || !std::ranges::equal(shape, shapeOf(tensor)))
+    throw Failure("'" + file.path() + "': tensor '" + tensor.name + "' is " +
+                  describe(view->dtype, view->shape) + ", but the program needs " +
+                  describe(nameOf(tensor.dtype), shapeOf(tensor)));
+}
+
+static bool hasStepDimension(const Tensor &tensor, const TensorView &view) {
+  return view.shape.size() == static_cast<std::size_t>(tensor.rank) + 1;
+}
+
+static void checkInputs(const Program &program, const Options &options, const TensorFiles &file) {
+  for (const Tensor &input : program.inputs) {
+    const TensorView *view = file.find(std::string_view(input.name));
+    bool hasSteps = view && hasStepDimension(input, *view);
+    checkView(file, input, view, hasSteps);
+    if (hasSteps && view->shape[0] < options.steps)
+      throw Failure("'" + file.path() + "': tensor '" + input.name + "' holds " +
+                    std::to_string(view->shape[0]) + " steps, but " + std::to_string(options.steps) +
+                    " are to run");
+  }
+}
+
+static void checkWeights(const Program &program, const TensorFiles &file) {
+  for (const Tensor &parameter : program.parameters)
+    checkView(file, parameter, file.find(parameter));
+}
+
+const std::byte *Sources::input(const Tensor &tensor, std::int64_t step) const {
+  const TensorView &view = *inputs->find(std::string_view(tensor.name));
+  if (!hasStepDimension(tensor, view))
+    return view.data.data();
+  return view.data.data() +
+         view.data.size() / static_cast<std::size_t>(view.shape[0]) * static_cast<std::size_t>(step);
+}
+
+Sources openSources(const Program &program, const Options &options) {
+  checkProgram(program);
+  if (options.source.empty() && !program.inputs.empty())
+    throw UsageError("the program has " + std::to_string(program.inputs.size()) +
+                     " input(s); give a file that holds them with --inputs");
+  if (options.weights.empty() && options.resume.empty() && !program.parameters.empty())
+    throw UsageError("the program has " + std::to_string(program.parameters.size()) +
+                     " parameter(s); give a file that holds them with --weights");
+  Sources sources;
+  if (!options.weights.empty())
+    sources.weights = std::make_unique<TensorFiles>(options.weights);
+  if (!options.resume.empty()) {
+    sources.checkpoint = std::make_unique<TensorFiles>(findCheckpoint(options.resume));
+    sources.firstStep = readStep(*sources.checkpoint);
+    for (const Tensor &moment : program.moments)
+      checkView(*sources.checkpoint, moment, sources.checkpoint->find(std::string_view(moment.name)));
+    if (options.steps < sources.firstStep || (options.steps == sources.firstStep && !options.save.empty()))
+      throw UsageError("'" + sources.checkpoint->path() + "' has " + std::to_string(sources.firstStep) +
+                       " steps behind it, so that --steps " + std::to_string(options.steps) +
+                       " leaves nothing to run");
+  }
+  if (const TensorFiles *parameters = sources.parameters())
+    checkWeights(program, *parameters);
+  if (!options.source.empty()) {
+    sources.inputs = std::make_unique<TensorFiles>(options.source);
+    checkInputs(program, options, *sources.inputs);
+  }
+  return sources;
+}
+
+std::int64_t tokensPerStep(const Program &program) {
+  for (const Tensor &input : program.inputs)
+    if (input.dtype == DType::I64 || input.dtype == DType::I32) {
+      std::int64_t count = 1;
+      for (std::int64_t extent : shapeOf(input))
+        count *= extent;
+      return count;
+    }
+  return program.inputs.empty() || program.inputs[0].rank == 0 ? 0 : program.inputs[0].dims[0].size;
+}
+
+} // namespace plumb
