@@ -27,8 +27,7 @@ static std::optional<Diagnostic> checkSizes(const Problem &problem, bool allowId
   if (problem.stages < problem.ranks && !allowIdleRanks)
     return bad(std::to_string(problem.stages) + " stages cannot occupy " + std::to_string(problem.ranks) +
                " ranks; use fewer ranks or split further");
-  constexpr long long most = 1 << 24;
-  if (problem.ranks > most || static_cast<long long>(problem.stages) * problem.microbatches > most)
+  if (problem.ranks > kMostCells || int64_t(problem.stages) * problem.microbatches > kMostCells)
     return bad(std::to_string(problem.stages) + " stages with " + std::to_string(problem.microbatches) +
                " microbatches on " + std::to_string(problem.ranks) + " ranks are too large to schedule");
   return std::nullopt;

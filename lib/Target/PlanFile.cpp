@@ -169,8 +169,8 @@ static Json getMemory(ModuleOp module) {
   Json list = Json::array();
   for (auto usage : module->getAttrOfType<ArrayAttr>(kMemoryAttr).getAsRange<DictionaryAttr>()) {
     Json entry = Json::object();
-    for (StringRef key : {"arena", "states", "parameters", "optimizer", "outputs", "inputs", "activations", "temporaries"})
-      entry[key.str()] = usage.getAs<IntegerAttr>(key).getInt();
+    for (StringRef use : kMemoryUses)
+      entry[use.str()] = usage.getAs<IntegerAttr>(use).getInt();
     entry["largest"] = usage.getAs<StringAttr>("largest").str();
     list.push_back(entry);
   }
@@ -243,7 +243,7 @@ LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
   if (!findOp<MeshOp>(module))
     return module.emitError("there is no plumb.mesh");
   FailureOr<Pipeline> pipeline = Pipeline::read(module);
-  if (failed(pipeline))
+  if (failed(pipeline) || failed(readSchedule(*pipeline)) || failed(verifyPlanAttributes(*pipeline)))
     return failure();
   auto name = module->getAttrOfType<StringAttr>("plumb.model");
   SymbolTable symbols(module);

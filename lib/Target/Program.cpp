@@ -23,7 +23,7 @@ static FailureOr<ProgramPlan> readPlan(ModuleOp module) {
     return failure();
   FailureOr<schedule::Schedule> actions = readSchedule(*pipeline);
   auto mesh = findOp<MeshOp>(module);
-  if (failed(actions))
+  if (failed(actions) || failed(verifyPlanAttributes(*pipeline)))
     return failure();
   if (!mesh)
     return module.emitError("there is no plumb.mesh");

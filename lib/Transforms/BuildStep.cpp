@@ -42,8 +42,6 @@ public:
       if (optimizer)
         OptimizerBuilder(module, program, optimizer).build(trained);
     }
-    if (optimizer)
-      optimizer.erase();
   }
 
 private:

@@ -264,6 +264,12 @@ void StageOutliner::outline(int group) {
   SmallVector<LayoutAttr> layouts = llvm::map_to_vector(shape.results, [](Value v) { return getLayout(v); });
   if (llvm::all_of(layouts, [](LayoutAttr layout) { return layout != nullptr; }))
     setLayouts(launch, layouts);
+  SmallVector<Attribute> needed = llvm::map_to_vector(shape.inputs, [&](Value input) -> Attribute {
+    LayoutAttr layout = getLayout(input);
+    return layout ? Attribute(layout) : builder.getUnitAttr();
+  });
+  if (llvm::any_of(needed, llvm::IsaPred<LayoutAttr>))
+    launch->setAttr(kOperandLayoutsAttr, builder.getArrayAttr(needed));
   passed.insert(launch);
   for (auto [old, result] : llvm::zip(shape.results, launch.getResults()))
     old.replaceUsesWithIf(result, [&](OpOperand &use) { return groups.find(use.getOwner()) != group; });

@@ -295,6 +295,9 @@ class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
       module.emitError("streams and slots are not assigned; run the pass assign-streams first");
       return signalPassFailure();
     }
+    for (StageOp stage : pipeline->stages)
+      if (failed(verifySlots(stage, pipeline->microbatches)))
+        return signalPassFailure();
     llvm::StringMap<SmallVector<int64_t>> offsets;
     for (Operation &op : module.getOps())
       if (isa<ParameterOp, StateOp>(op))

@@ -16,6 +16,42 @@ bool SlotClass::isIdentity() const {
   return true;
 }
 
+static bool isSlotClass(Attribute attribute, int64_t microbatches) {
+  auto entry = dyn_cast<DictionaryAttr>(attribute);
+  auto table = entry ? entry.getAs<DenseI64ArrayAttr>("table") : DenseI64ArrayAttr();
+  if (!table || !entry.getAs<StringAttr>("name") || table.size() != microbatches)
+    return false;
+  // The last slot ends at a number of bytes that can be written down.
+  constexpr int64_t most = std::numeric_limits<int64_t>::max() / 4;
+  auto stride = entry.getAs<IntegerAttr>("stride");
+  if (entry.contains("stride") && (!stride || stride.getInt() < 0 || stride.getInt() > most / microbatches))
+    return false;
+  return llvm::all_of(table.asArrayRef(), [&](int64_t slot) { return slot >= 0 && slot < microbatches; });
+}
+
+LogicalResult plumb::verifySlots(StageOp stage, int64_t microbatches) {
+  auto classes = stage->getAttrOfType<ArrayAttr>(kSlotsAttr);
+  if (!classes)
+    return stage.emitError("has no attribute ") << kSlotsAttr << "; run the pass assign-streams first";
+  for (Attribute attribute : classes)
+    if (!isSlotClass(attribute, microbatches))
+      return stage.emitError("has a slot class ")
+             << attribute << ", which needs a name, a non-negative stride, and a table of " << microbatches
+             << " slots below that number";
+  auto count = static_cast<int64_t>(classes.size());
+  for (Operation &op : stage.getBody().front()) {
+    if (!op.hasAttr(kSlotAttr))
+      continue;
+    int64_t places = isa<StoreOp>(op) ? 1 : op.getNumResults();
+    auto slots = op.getAttrOfType<DenseI64ArrayAttr>(kSlotAttr);
+    if (!slots || slots.size() != places ||
+        llvm::any_of(slots.asArrayRef(), [&](int64_t slot) { return slot < -1 || slot >= count; }))
+      return emitModelError(&op) << "has " << kSlotAttr << " " << op.getAttr(kSlotAttr) << ", which must be "
+                                 << places << " slot classes below " << count << " (or -1)";
+  }
+  return success();
+}
+
 SmallVector<SlotClass> plumb::readSlots(StageOp stage) {
   SmallVector<SlotClass> classes;
   if (auto attributes = stage->getAttrOfType<ArrayAttr>(kSlotsAttr))

@@ -2,6 +2,7 @@
 
 #include "plumb/Transforms/Steps.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Schedule/Problem.h"
 #include "plumb/Transforms/Utils.h"
 #include <set>
 
@@ -78,6 +79,35 @@ std::string plumb::describe(const Step &step) {
   return text + ", " + step.part.getName();
 }
 
+/// A stage is one flat block: what it reads, it makes itself or receives.
+static LogicalResult verifyBlock(StageOp stage) {
+  for (Operation &op : stage.getBody().front()) {
+    if (op.getNumRegions())
+      return emitModelError(&op) << "has a region; a stage is one flat block of calls";
+    for (Value operand : op.getOperands())
+      if (!operand.getDefiningOp() || operand.getDefiningOp()->getParentOp() != stage) {
+        InFlightDiagnostic diagnostic = emitModelError(&op);
+        diagnostic << "reads a value from outside its stage " << stage.getSymNameAttr()
+                   << "; values come to a stage by ccl.recv or plumb.load";
+        diagnostic.attachNote(operand.getLoc()) << "the value";
+        return diagnostic;
+      }
+  }
+  return success();
+}
+
+/// What no schedule can be made or verified for: all numbers of a pipeline are held per stage and microbatch.
+static LogicalResult verifySizes(ModuleOp module, int64_t stages, int64_t coordinates, int64_t microbatches) {
+  if (stages < coordinates)
+    return module.emitError("the pipeline axis has ")
+           << coordinates << " coordinates, but there are only " << stages << " stages";
+  if (microbatches > schedule::kMostCells / stages)
+    return findOp<PipelineOp>(module).emitOpError("has ")
+           << microbatches << " microbatches for " << stages << " stages; at most " << schedule::kMostCells
+           << " pairs of a stage and a microbatch can be scheduled";
+  return success();
+}
+
 FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
   Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, {}, false, {}};
   auto stages = llvm::to_vector(module.getOps<StageOp>());
@@ -87,9 +117,16 @@ FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
       return stage.emitError("stages are to be numbered 0 to ")
              << stages.size() - 1 << ", each number once; this is " << stage.getIndex();
     pipeline.stages[stage.getIndex()] = stage;
+    if (failed(verifyBlock(stage)))
+      return failure();
     for (Operation &op : stage.getBody().front())
       pipeline.training |= getPhase(&op) == Phase::BackwardInput || getPhase(&op) == Phase::BackwardWeight;
   }
+  if (stages.empty())
+    return pipeline;
+  if (failed(verifySizes(module, static_cast<int64_t>(stages.size()), pipeline.coordinates,
+                         pipeline.microbatches)))
+    return failure();
   for (size_t stage = 0; stage < stages.size(); ++stage)
     pipeline.placement.push_back(getPipelineCoordinate(module, static_cast<int64_t>(stage)));
   for (auto [index, stage] : llvm::enumerate(pipeline.stages)) {
@@ -99,9 +136,6 @@ FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
         handovers.insert(getPart(send));
     pipeline.handovers.emplace_back(handovers.begin(), handovers.end());
   }
-  if (static_cast<int64_t>(stages.size()) < pipeline.coordinates)
-    return module.emitError("the pipeline axis has ")
-           << pipeline.coordinates << " coordinates, but there are only " << stages.size() << " stages";
   return pipeline;
 }
 
@@ -111,6 +145,12 @@ SmallVector<int64_t> Pipeline::stagesOf(int64_t coordinate) const {
     if (coordinateOf(stage) == coordinate)
       result.push_back(stage);
   return result;
+}
+
+static bool isInRange(const schedule::Action &action, const Pipeline &pipeline) {
+  int64_t stages = static_cast<int64_t>(pipeline.stages.size());
+  return action.stage < stages && action.microbatch < pipeline.microbatches &&
+         (!action.isTransfer() || action.peer < stages);
 }
 
 FailureOr<schedule::Schedule> plumb::readSchedule(const Pipeline &pipeline) {
@@ -134,8 +174,7 @@ FailureOr<schedule::Schedule> plumb::readSchedule(const Pipeline &pipeline) {
       if (action->isSharding())
         return op.emitError("coordinate ") << rank << ", action " << position << ": " << cell
                                            << " moves storage shards, which stages do not have";
-      if (action->stage >= static_cast<int64_t>(pipeline.stages.size()) ||
-          action->microbatch >= pipeline.microbatches)
+      if (!isInRange(action->first(), pipeline) || !isInRange(action->second(), pipeline))
         return op.emitError("coordinate ")
                << rank << ", action " << position << ": " << cell << " is out of range: there are "
                << pipeline.stages.size() << " stages and " << pipeline.microbatches << " microbatches";

@@ -10,29 +10,10 @@ namespace {
 
 /// What attributes may refer to.
 struct Bounds {
-  int64_t microbatches, coordinates, streams, events;
+  int64_t streams, events;
 };
 
 } // namespace
-
-static LogicalResult verifySlots(StageOp stage, const Bounds &bounds) {
-  auto classes = stage->getAttrOfType<ArrayAttr>(kSlotsAttr);
-  if (!classes)
-    return stage.emitError("has no attribute ") << kSlotsAttr << "; run the pass assign-streams first";
-  for (Attribute attribute : classes) {
-    auto entry = dyn_cast<DictionaryAttr>(attribute);
-    auto table = entry ? entry.getAs<DenseI64ArrayAttr>("table") : DenseI64ArrayAttr();
-    auto stride = entry ? entry.getAs<IntegerAttr>("stride") : IntegerAttr();
-    if (!entry || !entry.getAs<StringAttr>("name") || !table || (stride && stride.getInt() < 0) ||
-        table.size() != bounds.microbatches || llvm::any_of(table.asArrayRef(), [&](int64_t slot) {
-          return slot < 0 || slot >= bounds.microbatches;
-        }))
-      return stage.emitError("has a slot class ")
-             << attribute << ", which needs a name, a non-negative stride, and a "
-             << "table of " << bounds.microbatches << " slots below that number";
-  }
-  return success();
-}
 
 static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &bounds) {
   auto parts = stage->getAttrOfType<DictionaryAttr>(name);
@@ -54,56 +35,101 @@ static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &b
   return success();
 }
 
-static LogicalResult verifyOp(Operation &op, size_t classes, bool isTransfer, const Bounds &bounds) {
-  int64_t places = isa<StoreOp>(op) ? 1 : op.getNumResults();
+static LogicalResult verifyOp(Operation &op, bool isTransfer, int64_t arena, const Bounds &bounds) {
   if (isTransfer ? readStream(&op) < 1 || readStream(&op) >= bounds.streams : readStream(&op) != 0)
     return emitModelError(&op) << "is on stream " << readStream(&op)
                                << "; transfers between ranks have a stream of 1 to " << bounds.streams - 1
                                << ", all else is on stream 0";
-  auto slots = op.getAttrOfType<DenseI64ArrayAttr>(kSlotAttr);
-  if (op.hasAttr(kSlotAttr) &&
-      (!slots || slots.size() != places || llvm::any_of(slots.asArrayRef(), [&](int64_t slot) {
-        return slot < -1 || slot >= static_cast<int64_t>(classes);
-      })))
-    return emitModelError(&op) << "has " << kSlotAttr << " " << op.getAttr(kSlotAttr) << ", which must be "
-                               << places << " slot classes below " << classes << " (or -1)";
+  int64_t places = isa<StoreOp>(op) ? 1 : op.getNumResults();
   auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetAttr);
   if (places && (!offsets || offsets.size() != places))
     return emitModelError(&op) << "needs " << places << " offsets in " << kOffsetAttr
                                << "; run the pass plan-memory first";
+  if (op.hasAttr(kSlotAttr) && !getPart(&op).isPerMicrobatch() &&
+      llvm::any_of(op.getAttrOfType<DenseI64ArrayAttr>(kSlotAttr).asArrayRef(),
+                   [](int64_t slot) { return slot >= 0; }))
+    return emitModelError(&op) << "has a slot per microbatch, but runs once per step";
+  for (int64_t offset : offsets ? offsets.asArrayRef() : ArrayRef<int64_t>())
+    if (offset < 0 || offset > arena)
+      return emitModelError(&op) << "lies at offset " << offset << ", outside the arena of " << arena
+                                 << " bytes";
   return success();
 }
 
-LogicalResult verification::verifyAttributes(const Pipeline &pipeline) {
+/// Per coordinate a number of bytes from 0 to the entry of `most`.
+static LogicalResult verifyBytes(ModuleOp module, StringRef name, ArrayRef<int64_t> most) {
+  auto sizes = module->getAttrOfType<DenseI64ArrayAttr>(name);
+  auto count = static_cast<int64_t>(most.size());
+  if (!sizes || sizes.size() != count)
+    return module.emitError() << name << " must hold " << count
+                              << " sizes, one per pipeline coordinate; run the pass plan-memory first";
+  for (auto [size, limit] : llvm::zip(sizes.asArrayRef(), most))
+    if (size < 0 || size > limit)
+      return module.emitError() << name << " holds " << size << ", which must be 0 to " << limit << " bytes";
+  return success();
+}
+
+/// The sizes by use are a summary for reports.
+static LogicalResult verifySummary(ModuleOp module, int64_t coordinates) {
+  auto usages = module->getAttrOfType<ArrayAttr>(kMemoryAttr);
+  auto isUsage = [](Attribute attribute) {
+    auto usage = dyn_cast<DictionaryAttr>(attribute);
+    return usage && usage.getAs<StringAttr>("largest") && llvm::all_of(kMemoryUses, [&](StringRef use) {
+             return static_cast<bool>(usage.getAs<IntegerAttr>(use));
+           });
+  };
+  if (!usages || static_cast<int64_t>(usages.size()) != coordinates || !llvm::all_of(usages, isUsage))
+    return module.emitError() << kMemoryAttr << " must hold the bytes by use of " << coordinates
+                              << " pipeline coordinates; run the pass plan-memory first";
+  return success();
+}
+
+static LogicalResult verifyModule(const Pipeline &pipeline) {
   ModuleOp module = pipeline.module;
-  auto streams = module->getAttrOfType<ArrayAttr>(kStreamsAttr);
-  auto events = module->getAttrOfType<IntegerAttr>(kEventsAttr);
-  if (!streams || !events || streams.empty())
-    return module.emitError("streams and events are not assigned; run the pass assign-streams first");
-  Bounds bounds{pipeline.microbatches, pipeline.coordinates, static_cast<int64_t>(streams.size()),
-                events.getInt()};
-  for (StringRef name : {kArenaAttr, kClearedAttr}) {
-    auto sizes = module->getAttrOfType<DenseI64ArrayAttr>(name);
-    if (!sizes || sizes.size() != bounds.coordinates)
-      return module.emitError() << name << " must hold " << bounds.coordinates
-                                << " sizes, one per pipeline coordinate; run the pass plan-memory first";
-  }
+  // Offsets in slots are sums of two such numbers.
+  SmallVector<int64_t> most(pipeline.coordinates, std::numeric_limits<int64_t>::max() / 4);
+  if (failed(verifyBytes(module, kArenaAttr, most)) ||
+      failed(verifyBytes(module, kClearedAttr,
+                         module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef())) ||
+      failed(verifySummary(module, pipeline.coordinates)))
+    return failure();
   for (Operation &op : module.getOps())
     if (isa<ParameterOp, StateOp>(op)) {
       auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
-      if (!offsets || offsets.size() != bounds.coordinates)
-        return op.emitOpError() << "must have " << bounds.coordinates << " offsets in " << kOffsetsAttr
+      if (!offsets || offsets.size() != pipeline.coordinates ||
+          llvm::any_of(offsets.asArrayRef(), [](int64_t offset) { return offset < -1; }))
+        return op.emitOpError() << "must have " << pipeline.coordinates << " offsets in " << kOffsetsAttr
                                 << "; run the pass plan-memory first";
     }
+  return success();
+}
+
+LogicalResult plumb::verifyPlanAttributes(const Pipeline &pipeline) {
+  ModuleOp module = pipeline.module;
+  auto streams = module->getAttrOfType<ArrayAttr>(kStreamsAttr);
+  auto events = module->getAttrOfType<IntegerAttr>(kEventsAttr);
+  if (!streams || !events || streams.empty() ||
+      !llvm::all_of(streams, [](Attribute name) { return isa<StringAttr>(name); }) || events.getInt() < 0)
+    return module.emitError("streams and events are not assigned; run the pass assign-streams first");
+  if (failed(verifyModule(pipeline)) || failed(verification::verifyCalls(pipeline)))
+    return failure();
+  Bounds bounds{static_cast<int64_t>(streams.size()), events.getInt()};
+  auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef();
   for (StageOp stage : pipeline.stages) {
-    if (failed(verifySlots(stage, bounds)) || failed(verifyEvents(stage, kWaitsAttr, bounds)) ||
-        failed(verifyEvents(stage, kRecordsAttr, bounds)))
+    if (failed(verifySlots(stage, pipeline.microbatches)) ||
+        failed(verifyEvents(stage, kWaitsAttr, bounds)) || failed(verifyEvents(stage, kRecordsAttr, bounds)))
       return failure();
-    size_t classes = readSlots(stage).size();
-    int64_t index = static_cast<int64_t>(stage.getIndex());
+    auto index = static_cast<int64_t>(stage.getIndex());
+    int64_t arena = arenas[pipeline.coordinateOf(index)];
+    std::map<Part, int64_t> streamOf;
     for (Operation &op : stage.getBody().front()) {
       Part part = getPart(&op);
-      if (failed(verifyOp(op, classes, part.isTransfer() && !pipeline.isHandover(index, part), bounds)))
+      if (int64_t stream = streamOf.try_emplace(part, readStream(&op)).first->second;
+          stream != readStream(&op))
+        return emitModelError(&op) << "is on stream " << readStream(&op) << ", another op of "
+                                   << part.getName() << " on stream " << stream
+                                   << "; a group cannot span two streams";
+      if (failed(verifyOp(op, part.isTransfer() && !pipeline.isHandover(index, part), arena, bounds)))
         return failure();
     }
   }

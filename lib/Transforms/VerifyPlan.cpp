@@ -57,16 +57,17 @@ class VerifyPlanPass : public plumb::impl::VerifyPlanBase<VerifyPlanPass> {
     if (pipeline->stages.empty())
       return success();
     FailureOr<schedule::Schedule> actions = readSchedule(*pipeline);
-    if (failed(actions) || failed(verification::verifyAttributes(*pipeline)) ||
+    if (failed(actions) || failed(verifyPlanAttributes(*pipeline)) ||
         failed(verifyActions(*pipeline, *actions)))
       return failure();
     verification::Plan plan = readPlan(*pipeline, *actions);
     if (failed(verification::verifyTransfers(plan)) || failed(verification::verifyOrder(plan)) ||
-        failed(verification::verifyMemory(plan)) || failed(verification::verifyUpdates(plan)))
+        failed(verification::verifyMemory(plan)) || failed(verification::verifyLayouts(plan)) ||
+        failed(verification::verifyUpdates(plan)))
       return failure();
     Builder builder(&getContext());
-    module->setAttr(kVerifiedAttr,
-                    builder.getStrArrayAttr({"actions", "transfers", "order", "memory", "updates"}));
+    module->setAttr(kVerifiedAttr, builder.getStrArrayAttr(
+                                       {"actions", "transfers", "order", "memory", "layouts", "updates"}));
     return success();
   }
 };

@@ -24,15 +24,17 @@ struct Plan {
   }
 };
 
-/// The attributes of the plan are there, of the right kind, and in range.
-llvm::LogicalResult verifyAttributes(const Pipeline &pipeline);
+/// Every op of a stage is a call, and fits the kernel or communicator that it names.
+llvm::LogicalResult verifyCalls(const Pipeline &pipeline);
 /// The two ends of every channel agree.
 llvm::LogicalResult verifyTransfers(const Plan &plan);
 /// No NCCL unit waits for itself, and the members of every communicator agree on its collectives.
 llvm::LogicalResult verifyOrder(const Plan &plan);
 /// Whatever reads memory finds there what was meant for it.
 llvm::LogicalResult verifyMemory(const Plan &plan);
-/// Parameters are updated from their whole gradients, on all copies.
+/// Whatever reads a value needs the layout that communication has given it; sums are complete where a step ends.
+llvm::LogicalResult verifyLayouts(const Plan &plan);
+/// Parameters are updated once, on all copies.
 llvm::LogicalResult verifyUpdates(const Plan &plan);
 
 } // namespace plumb::verification

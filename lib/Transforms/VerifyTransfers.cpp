@@ -93,9 +93,14 @@ LogicalResult verification::verifyTransfers(const Plan &plan) {
         continue;
       if (failed(verifyMessages(plan, stage, part, ops)))
         return failure();
-      for (Operation *op : ops)
+      for (Operation *op : ops) {
+        if (getCommunicator(op) != getCommunicator(ops[0]))
+          return emitModelError(op) << "is on @" << getCommunicator(op) << ", another op of "
+                                    << part.getName() << " on @" << getCommunicator(ops[0])
+                                    << "; a group has one communicator";
         if (failed(verifyChannel(plan, stage, part, op, symbols, channels)))
           return failure();
+      }
     }
   }
   return success();

@@ -59,6 +59,8 @@ private:
   LogicalResult run(Operation &op, int64_t coordinate);
   LogicalResult reduce(Operation &op, StringRef communicator, Pending &pending);
   LogicalResult requireWhole(StoreOp store, const Pending &pending) const;
+  /// With an optimizer, what has a gradient is updated.
+  void expectUpdates();
   LogicalResult verifyCopies();
 
   const Plan &plan;
@@ -91,7 +93,8 @@ void UpdateVerifier::readGradients() {
             axes.try_emplace(partial.getAxis().getName().getValue(), 1).first->second *=
                 getAxisSize(plan.pipeline.module, partial.getAxis());
       pending.joinAxes(axes);
-      if (state.getOf())
+      // What a prologue sums up, every coordinate sums up for itself.
+      if (getPhase(store) != Phase::Prologue)
         pending.shares.insert(coordinate);
     }
   }
@@ -236,6 +239,16 @@ LogicalResult UpdateVerifier::followUpdates(MutableArrayRef<Update> updates) {
   return success();
 }
 
+void UpdateVerifier::expectUpdates() {
+  ModuleOp module = plan.pipeline.module;
+  if (!findOp<OptimizerOp>(module))
+    return;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getKind() == "gradient")
+      if (auto parameter = symbols.lookup<ParameterOp>(state.getOf().value_or("")))
+        updates.insert({parameter, {}});
+}
+
 /// All copies of a parameter are updated, once.
 LogicalResult UpdateVerifier::verifyCopies() {
   for (auto &[parameter, counts] : updates) {
@@ -274,6 +287,7 @@ LogicalResult UpdateVerifier::verify() {
   shareSums();
   if (failed(follow(Phase::Update)))
     return failure();
+  expectUpdates();
   return verifyCopies();
 }
 

@@ -14,7 +14,7 @@ func.func @k(%x: tensor<2x16xf32>) -> tensor<2x16xf32> { return %x : tensor<2x16
 // CHECK-NOT: submod_pp_0_send
 plumb.stage @submod_pp_0 index 0 {
   %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"microbatch"}, {}]>]} : tensor<2x16xf32>
-  %y = plumb.launch @k(%x) inplace [-1] {plumb.module = "first"} : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %y = plumb.launch @k(%x) inplace [-1] {plumb.module = "first", plumb.operand_layouts = [#plumb.layout<@mesh, [{"microbatch"}, {}]>]} : (tensor<2x16xf32>) -> tensor<2x16xf32>
   ccl.send %y to 1 on @forward_0_1 : tensor<2x16xf32>
   // CHECK: void submod_pp_0_recv_backward_from_1(
   // CHECK: cudaMemcpyAsync(d_value, rank.at<float>(submod_pp_1::d_second), 128, cudaMemcpyDeviceToDevice, stream)

@@ -66,3 +66,12 @@ plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
 plumb.schedule ["0F0,hello"]
 plumb.stage @submod_pp_0 index 0 {
 }
+
+// -----
+
+plumb.mesh @mesh ["pp" = 1]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
+// expected-error@+1 {{coordinate 0, action 1: (0F1;9B0)OVERLAP_F_B is out of range: there are 1 stages and 2 microbatches}}
+plumb.schedule ["0F0,(0F1;9B0)OVERLAP_F_B"]
+plumb.stage @submod_pp_0 index 0 {
+}

@@ -1,8 +1,9 @@
 // RUN: plumb-opt %s --build-step --split-input-file | FileCheck %s
 
-// Outputs and loss become states; each holder updates its copy from the whole gradient, which is kept.
+// Outputs and loss become states; each holder updates its copy from the whole gradient, which is kept. The optimizer stays:
+// verify-plan holds the plan to it.
 
-// CHECK-NOT: plumb.optimizer
+// CHECK: plumb.optimizer
 // CHECK: plumb.state @output.0 "output" index 0 label "y" : tensor<16x4xf32>
 // CHECK: plumb.state @loss "loss" : tensor<f32>
 // CHECK: plumb.store @output.0, %{{.*}} {plumb.phase = #plumb.phase<forward>, plumb.stage = 1 : i64}

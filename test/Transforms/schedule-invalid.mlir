@@ -65,3 +65,24 @@ plumb.stage @submod_pp_0 index 0 {
 // expected-error@+1 {{stages are to be numbered 0 to 1, each number once; this is 0}}
 plumb.stage @submod_pp_1 index 0 {
 }
+
+// -----
+
+plumb.mesh @mesh ["pp" = 1]
+// expected-error@+1 {{has 1099511627776 microbatches for 1 stages; at most 16777216 pairs of a stage and a microbatch can be scheduled}}
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1099511627776
+plumb.stage @submod_pp_0 index 0 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+// expected-note@+1 {{the value}}
+%x = arith.constant dense<0.0> : tensor<4xf32>
+plumb.stage @submod_pp_0 index 0 {
+  // expected-error@+1 {{'nn.relu' reads a value from outside its stage "submod_pp_0"; values come to a stage by ccl.recv or plumb.load}}
+  %y = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+}
+plumb.stage @submod_pp_1 index 1 {
+}

@@ -33,8 +33,10 @@
 // RESULTS: makes a result in memory that 'plumb.launch'
 
 // The arena is too small, or too little of it is cleared.
-// RUN: sed 's/plumb.arena = array<i64: [0-9]*/plumb.arena = array<i64: 1280/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARENA
-// ARENA: overwrites memory outside the arena of 1280 bytes
+// RUN: sed 's/plumb.arena = array<i64: [0-9]*/plumb.arena = array<i64: 1800/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARENA
+// ARENA: overwrites memory outside the arena of 1800 bytes
+// RUN: sed 's/plumb.offset = array<i64: 1152>/plumb.offset = array<i64: 9152>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OFFSET
+// OFFSET: module up, model.py:10: 'plumb.launch' lies at offset 9152, outside the arena of 1856 bytes
 // RUN: sed 's/plumb.cleared = array<i64: 320/plumb.cleared = array<i64: 128/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=CLEAR
 // CLEAR: 'plumb.load' (step 1, stage 0, microbatch 0, backward_weight) loads memory that nothing has written
 
@@ -50,10 +52,28 @@
 // RUN: sed 's/plumb.stream = 1/plumb.stream = 5/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=STREAM
 // STREAM: is on stream 5; transfers between ranks have a stream of 1 to 2
 
-// The gradient is partial over an axis, and nothing sums it. Or it is whole, and something does.
-// RUN: sed 's/%10 = plumb.launch \(.*\) {/%10 = plumb.launch \1 {plumb.layouts = [#plumb.layout<@mesh, [{}, {}], partial = {"tp" : sum}>], /' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PARTIAL
-// PARTIAL: 'plumb.store' updates @down.weight from a gradient that is not summed over tp; reduce it first
-// RUN: sed 's/%15 = plumb.load .*/&\n%100 = ccl.all_reduce %15 on @tp {plumb.offset = array<i64: 0>, plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>) -> tensor<4x6xf32>/; s/k_sgd_4x6(%16, %15)/k_sgd_4x6(%16, %100)/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: 'ccl.all_reduce' sums over the axis "tp", over which the value is whole already; it would be counted several times
+// A launch is not what its kernel is; it overwrites what the kernel only reads, or does not where the kernel does.
+// RUN: sed 's/@k_sgd_4x6(%16/@k_sgd_4(%16/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=KERNEL
+// KERNEL: 'plumb.launch' launches @k_sgd_4 as '(tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>'
+// RUN: sed 's/@k_sgd_4x6(%16, %15) inplace \[0\]/@k_sgd_4x6(%16, %15) inplace [-1]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=INPLACE
+// INPLACE: 'plumb.launch' does not overwrite operand 0, but @k_sgd_4x6 writes its result 0 there
+// RUN: sed 's/@k_sgd_4x6(%16, %15) inplace \[0\]/@k_sgd_4x6(%16, %15) inplace [1]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OVER
+// OVER: 'plumb.launch' overwrites operand 1 by result 0, but @k_sgd_4x6 does not
+
+// What is sent is still to be summed; it is summed twice; over ranks that hold different parts; over other ranks.
+// RUN: sed '/%6 = ccl.all_reduce/d; s/%5 = plumb.launch @k_einsum_nt/%6 = plumb.launch @k_einsum_nt/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: module head, model.py:20: 'ccl.recv' takes what arrives for #plumb.layout<@mesh, [{"microbatch"}, {}]>, but it is #plumb.layout<@mesh, [{"microbatch"}, {}], partial = {"tp" : sum}>
+// RUN: sed '/%6 = ccl.all_reduce/{p; s/%6 = ccl.all_reduce %5/%100 = ccl.all_reduce %6/}; s/ccl.send %6 to 1/ccl.send %100 to 1/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: module down, model.py:12: 'ccl.all_reduce' sums over the axis "tp", over which the value is whole already; it would be counted several times
+// RUN: sed 's/%15 = plumb.load .*/&\n%100 = ccl.all_reduce %15 on @tp {plumb.layouts = [#plumb.layout<@mesh, [{"tp"}, {}]>], plumb.offset = array<i64: 0>, plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>) -> tensor<4x6xf32>/; s/k_sgd_4x6(%16, %15)/k_sgd_4x6(%16, %100)/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: 'ccl.all_reduce' sums over the axis "tp", over which the value is cut: its ranks hold different parts
+// RUN: sed 's/"tp" = 2\]/"tp" = 2, "dp" = 2]/; s/@tp axes \["tp"\]/@tp axes ["dp"]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=GROUP
+// GROUP: 'ccl.all_reduce' sums over the axis "dp", over which the value is whole already
+
+// A copy on another coordinate has a share of the gradient; a parameter that has a gradient is not updated.
 // RUN: sed 's/owner 1 holders \[1\]/owner 1 holders [0, 1]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=COPIES
-// COPIES: @head.weight is updated 0 times in a step on pipeline coordinate 0; each copy must be updated once
+// COPIES: 'plumb.load' takes @grad.head.weight for #plumb.layout<@mesh, [{}, {}]>, but it holds #plumb.layout<@mesh, [{}, {}], partial = {"pp" : sum}>
+// RUN: sed '/plumb.store @head.weight/d' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
+// UPDATE: @head.weight is updated 0 times in a step on pipeline coordinate 1; each copy must be updated once
+// RUN: sed '/plumb.store @loss/d' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=LOSS
+// LOSS: error: {{.*}}@loss

@@ -86,8 +86,7 @@ struct Message {
   std::size_t count;
 };
 
-/// One entry of a schedule table. `peer` is the pipeline coordinate at the other end of a transfer, -1
-/// elsewhere.
+/// One entry of a schedule table. `peer` is the stage at the other end of a transfer, -1 elsewhere.
 enum ActionKind : std::uint8_t { F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B };
 struct Action {
   ActionKind kind;

@@ -26,6 +26,7 @@
 #define PLUMB_SCHEDULE_PROBLEM_H
 
 #include "plumb/Schedule/Diagnostic.h"
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -54,6 +55,9 @@ struct Edge {
 
 /// How stages are dealt out to ranks: `Loop` is s mod pp; `V` goes forth and back, s mod 2pp folded at pp.
 enum class Placement { Loop, V };
+
+/// Most pairs of a stage and a microbatch of a problem.
+inline constexpr int64_t kMostCells = 1 << 24;
 
 struct Problem {
   int ranks = 1;

@@ -480,7 +480,10 @@ def VerifyPlan : Plumb_Pass<"verify-plan"> {
       * the event graph of all NCCL units (launch order, stream order, event waits, partners) has no cycle;
       * whatever reads memory finds there what was meant for it, after a wait where another stream wrote it; nothing
         is overwritten while another stream may read it; everything lies in the arena;
-      * a parameter is updated from its whole gradient.
+      * every launch, collective and message is read in the layout that communication has given it: no reduction or
+        gather is missing, doubled or of the wrong group, and every sum is complete where the step ends;
+      * every launch fits its kernel, every communicator its ranks;
+      * a parameter that has a gradient is updated once, on all copies.
 
     Linear in the number of calls. Rejection names stage, microbatch, part, module and Python line. What was proved is
     left in `plumb.verified`.

@@ -9,6 +9,7 @@
 // form-kernels:
 //   plumb.inout, plumb.result   on an argument of a kernel: it is overwritten by that result
 //   plumb.flops                 on a kernel: operations of one run
+//   plumb.operand_layouts       on a launch: per operand the layout in which it is read, unit if it has none
 // compile-kernels:
 //   plumb.symbol                on a kernel: the symbol to call
 //   plumb.scratch               on a kernel: bytes of scratch memory
@@ -48,6 +49,7 @@ inline constexpr llvm::StringLiteral kRateAttr = "plumb.rate";
 inline constexpr llvm::StringLiteral kInoutAttr = "plumb.inout";
 inline constexpr llvm::StringLiteral kResultAttr = "plumb.result";
 inline constexpr llvm::StringLiteral kFlopsAttr = "plumb.flops";
+inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "plumb.operand_layouts";
 inline constexpr llvm::StringLiteral kSymbolAttr = "plumb.symbol";
 inline constexpr llvm::StringLiteral kScratchAttr = "plumb.scratch";
 inline constexpr llvm::StringLiteral kObjectAttr = "plumb.object";
@@ -65,6 +67,9 @@ inline constexpr llvm::StringLiteral kOffsetsAttr = "plumb.offsets";
 inline constexpr llvm::StringLiteral kArenaAttr = "plumb.arena";
 inline constexpr llvm::StringLiteral kClearedAttr = "plumb.cleared";
 inline constexpr llvm::StringLiteral kMemoryAttr = "plumb.memory";
+/// The entries of `kMemoryAttr` besides `largest`, a text.
+inline constexpr llvm::StringLiteral kMemoryUses[] = {"arena",   "states", "parameters",  "optimizer",
+                                                      "outputs", "inputs", "activations", "temporaries"};
 inline constexpr llvm::StringLiteral kVerifiedAttr = "plumb.verified";
 
 } // namespace plumb

@@ -20,6 +20,9 @@ struct SlotClass {
   bool isIdentity() const;
 };
 
+/// Reports a slot class that is malformed or has slots that no microbatch can have, and an op whose entries
+/// in `kSlotAttr` are not those of a class per result (of a store: for the state). What `readSlots` needs.
+mlir::LogicalResult verifySlots(StageOp stage, int64_t microbatches);
 llvm::SmallVector<SlotClass> readSlots(StageOp stage);
 void writeSlots(StageOp stage, llvm::ArrayRef<SlotClass> classes);
 
@@ -34,6 +37,10 @@ llvm::SmallVector<EventRef> readEvents(StageOp stage, llvm::StringRef attribute,
 
 /// Entry `index` of a per-result array attribute; -1 if the op does not have it.
 int64_t readEntry(mlir::Operation *op, llvm::StringRef attribute, unsigned index = 0);
+
+/// The attributes of PlanAttributes.h are there, of the right kind and in range, and every op of a stage is a
+/// call that fits the kernel or communicator it names: what reads a plan may rely on it.
+mlir::LogicalResult verifyPlanAttributes(const Pipeline &pipeline);
 
 /// The stream that an op's part runs on.
 int64_t readStream(mlir::Operation *op);

@@ -71,7 +71,8 @@ struct Pipeline {
   llvm::SmallVector<llvm::SmallVector<Part>>
       handovers; ///< Per stage its sends to stages of its own coordinate.
 
-  /// Reports an error if stages are missing or numbered twice, or the mesh or the pipeline is not declared.
+  /// Reports an error if stages are missing or numbered twice, read from outside their block, or are too few
+  /// or too many for the pipeline axis and the microbatches.
   static mlir::FailureOr<Pipeline> read(mlir::ModuleOp module);
 
   int64_t coordinateOf(int64_t stage) const {
