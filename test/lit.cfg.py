@@ -5,7 +5,7 @@ import lit.formats
 config.name = "Plumb"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Unit", "Fixtures", "Fuzz", "Inputs"]
+config.excludes = ["Unit", "Fixtures", "Fuzz", "Bench", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.plumb_binary_dir + "/test"
 

@@ -1,7 +1,7 @@
 #include "plumb/Import/ImportPlan.h"
 
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Dialect/Plumb/PlanOptions.h"
-#include "plumb/Dialect/Plumb/Plumb.h"
 #include "plumb/Redistribution/Topology.h"
 
 #include "mlir/IR/Builders.h"
@@ -77,6 +77,17 @@ private:
                            pipeline.placement ? text(pipeline.placement->value) : StringAttr());
     if (pipeline.skipConnections)
       op->setAttr(kSkipConnectionsAttr, text(*pipeline.skipConnections));
+    if (pipeline.ranks)
+      op->setAttr(kRanksAttr, builder_.getDenseI64ArrayAttr(pipeline.ranks->value));
+    if (pipeline.schedule.value == "dualpipe")
+      op->setAttr(kCopiesAttr, integer(2));
+    if (pipeline.actions && pipeline.actions->source)
+      op->setAttr(kActionsAttr, dictionary("file", text(pipeline.actions->source->name()), "text",
+                                           text(std::string(pipeline.actions->source->text()))));
+    if (plan_.costs)
+      op->setAttr(kCostsAttr, costs(*plan_.costs));
+    if (plan_.memoryLimit)
+      op->setAttr(kMemoryLimitAttr, integer(*plan_.memoryLimit));
     for (const spec::SplitPoint &point : pipeline.split)
       SplitRuleOp::create(builder_, at(point.module.range), text(point.module.value),
                           point.isEnd ? builder_.getUnitAttr() : UnitAttr());
@@ -106,6 +117,19 @@ private:
     for (const spec::Located<std::string> &name : group)
       names.push_back(text(name.value));
     AliasRuleOp::create(builder_, at(group.front().range), builder_.getArrayAttr(names));
+  }
+
+  DictionaryAttr dictionary(StringRef first, Attribute value, StringRef second, Attribute other) {
+    return builder_.getDictionaryAttr(
+        {builder_.getNamedAttr(first, value), builder_.getNamedAttr(second, other)});
+  }
+
+  DictionaryAttr costs(const spec::Costs &costs) {
+    SmallVector<double> stages;
+    for (const spec::Costs::Stage &stage : costs.stages)
+      stages.append({stage.forward, stage.inputGrad, stage.weightGrad});
+    return dictionary("stages", builder_.getDenseF64ArrayAttr(stages), "transfer",
+                      builder_.getF64FloatAttr(costs.transfer));
   }
 
   DictionaryAttr placements(const std::vector<spec::AxisPlacement> &list) {

@@ -60,8 +60,9 @@ static Schema pipeline() {
        {"schedule", oneOfStrings("The order of forward and backward passes; \"1f1b\" if not given.",
                                  {"gpipe", "1f1b", "eager-1f1b", "forward-only", "looped-bfs",
                                   "interleaved-1f1b", "interleaved-zb", "zb-h1", "zb-h2", "zb-1p", "zb-2p",
-                                  "zb-v", "v-half", "v-min", "dualpipe-v", "auto"},
-                                 {"dualpipe", "custom"})},
+                                  "zb-v", "v-half", "v-min", "dualpipe-v", "dualpipe", "custom", "auto"})},
+       {"actions", text("The CSV file of the schedule \"custom\", a row per pipeline rank; a path relative "
+                        "to the plan.")},
        {"microbatches", integer("Pieces that the global batch is cut into; 1 if not given.", 1)},
        {"stages_per_rank", integer("Stages on each pipeline rank; as many as needed if not given.", 1)},
        {"split",
@@ -71,7 +72,7 @@ static Schema pipeline() {
             {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
        {"placement", oneOf("Which rank runs which stage; \"loop\" if not given.",
                            {oneOfStrings("A named order; \"v\" turns back at the last rank.", {"loop", "v"}),
-                            unsupported(array("The rank of each stage.", integer("A rank.", 0)))})},
+                            array("The rank of each stage.", integer("A rank.", 0))})},
        {"skip_connections", oneOfStrings("How a value reaches later stages that are not the next one; "
                                          "\"auto\", the cheaper way, if not given.",
                                          {"auto", "direct", "forward"})},
@@ -189,6 +190,19 @@ static Schema topology() {
                  {"axes", map("Links along single mesh axes, whatever the nodes are.", link("The links."))}});
 }
 
+const Schema &costsTable() {
+  static const Schema table =
+      object("Times of one microbatch, in any unit.",
+             {{"stages",
+               array("Per stage the times of its parts.",
+                     object("One stage.", {{"F", number("Of the forward.", 0), true},
+                                           {"I", number("Of the gradients of activations.", 0), true},
+                                           {"W", number("Of the gradients of parameters.", 0), true}})),
+               true},
+              {"transfer", number("Of a transfer between two ranks; 0 if not given.", 0)}});
+  return table;
+}
+
 static Schema plan() {
   Schema inputs =
       map("Inputs that are not simply batches along dimension 0, by name.",
@@ -222,9 +236,11 @@ static Schema plan() {
                     "not 0.02.",
                     kInitialPattern, "\"zeros\", \"ones\", \"normal\" or such as \"normal(0.02)\""))},
        {"precision", unsupported(any("Element types of the computation."))},
-       {"memory_limit", unsupported(any("Bytes that a rank may use."))},
+       {"memory_limit", integer("Most bytes of memory that a rank may plan with.", 1)},
        {"topology", topology()},
-       {"costs", unsupported(any("Costs of stages."))},
+       {"costs",
+        oneOf("Times by which schedules are chosen; operations and bytes if not given.",
+              {costsTable(), text("A file that holds such an object; a path relative to the plan.")})},
        {"batch_norm", unsupported(any("How batch statistics are shared."))},
        {"bounds", unsupported(any("Upper bounds of sizes that depend on data."))},
        {"seed", unsupported(any("Seed of random bits."))}});

@@ -18,6 +18,8 @@ const std::vector<std::string> &supportedTemplates();
 
 /// Every key of the plan spec with its type and meaning.
 const Schema &planTable();
+/// The value of its key `costs`, which may also be a file of its own.
+const Schema &costsTable();
 
 } // namespace plumb::spec
 

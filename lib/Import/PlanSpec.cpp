@@ -7,6 +7,7 @@
 #include "plumb/Support/Suggest.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -91,9 +92,11 @@ std::vector<std::string> toStrings(const json::Value *value) {
 
 bool isTrue(const json::Value *value) { return value && *value->asBool(); }
 
-/// Whether a schedule is defined for two stages per rank that run down the ranks and back.
+/// Whether a schedule is defined for two stages per rank, or a stage and a copy, that run down the ranks and
+/// back.
 bool isOnV(const std::string &schedule) {
-  return schedule == "zb-v" || schedule == "v-half" || schedule == "v-min" || schedule == "dualpipe-v";
+  return schedule == "zb-v" || schedule == "v-half" || schedule == "v-min" || schedule == "dualpipe-v" ||
+         schedule == "dualpipe";
 }
 
 /// A policy is an object with a key of that name, a layout string, or lists of module names.
@@ -145,7 +148,13 @@ Pipeline toPipeline(const json::Value &value) {
     pipeline.microbatches = toInteger(*microbatches);
   if (const json::Value *stages = value.find("stages_per_rank"))
     pipeline.stagesPerRank = toInteger(*stages);
-  if (const json::Value *placement = value.find("placement"))
+  if (const json::Value *actions = value.find("actions"))
+    pipeline.actions = ReferencedFile{toString(*actions), nullptr};
+  if (const json::Value *placement = value.find("placement"); placement && placement->asArray()) {
+    pipeline.ranks = {{}, placement->range};
+    for (const json::Value &rank : *placement->asArray())
+      pipeline.ranks->value.push_back(*rank.asInteger());
+  } else if (placement)
     pipeline.placement = toString(*placement);
   else if (isOnV(pipeline.schedule.value))
     pipeline.placement = {"v", pipeline.schedule.range};
@@ -287,6 +296,16 @@ Initial toInitial(const json::Member &member) {
   return initial;
 }
 
+Costs toCosts(const json::Value &value) {
+  Costs costs;
+  for (const json::Value &stage : *value.find("stages")->asArray())
+    costs.stages.push_back(
+        {*stage.find("F")->asNumber(), *stage.find("I")->asNumber(), *stage.find("W")->asNumber()});
+  if (const json::Value *transfer = value.find("transfer"))
+    costs.transfer = *transfer->asNumber();
+  return costs;
+}
+
 PlanSpec toPlanSpec(const json::Document &document) {
   const json::Value &root = document.root;
   PlanSpec plan;
@@ -327,6 +346,12 @@ PlanSpec toPlanSpec(const json::Document &document) {
       plan.init.push_back(toInitial(member));
   if (const json::Value *loss = root.find("loss"))
     plan.loss = toLoss(*loss);
+  if (const json::Value *limit = root.find("memory_limit"))
+    plan.memoryLimit = *limit->asInteger();
+  if (const json::Value *costs = root.find("costs"); costs && costs->asString())
+    plan.costsFile = ReferencedFile{toString(*costs), nullptr};
+  else if (costs)
+    plan.costs = toCosts(*costs);
   if (const json::Value *optimizer = root.find("optimizer")) {
     plan.optimizer = toOptimizer(*optimizer);
     if (const json::Value *state = optimizer->find("state"))
@@ -407,6 +432,34 @@ private:
     checkCount(pipeline.microbatches);
     if (pipeline.stagesPerRank)
       checkCount(*pipeline.stagesPerRank);
+    checkPlacement();
+    bool isCustom = pipeline.schedule.value == "custom";
+    if (isCustom && !pipeline.actions)
+      error(pipeline.schedule.range, "the schedule \"custom\" needs the key \"actions\": its CSV file");
+    if (!isCustom && pipeline.actions)
+      error(pipeline.actions->path.range,
+            "\"actions\" belongs to the schedule \"custom\", but the schedule is \"" +
+                pipeline.schedule.value + "\"");
+  }
+
+  void checkPlacement() {
+    const Pipeline &pipeline = plan_.pipeline;
+    bool isChosen = pipeline.ranks || (pipeline.placement && pipeline.placement->value != "v");
+    if (pipeline.schedule.value == "dualpipe" && isChosen)
+      error(
+          pipeline.ranks ? pipeline.ranks->range : pipeline.placement->range,
+          "the schedule \"dualpipe\" places stage s and its copy itself, on rank s and on its mirror image");
+    if (!pipeline.ranks)
+      return;
+    const MeshAxis *axis = plan_.findAxis(pipeline.axis.value);
+    int64_t size = axis ? axis->size.value : 1;
+    for (int64_t rank : pipeline.ranks->value)
+      if (rank >= size) {
+        error(pipeline.ranks->range, "a stage is placed on rank " + std::to_string(rank) +
+                                         ", but the axis \"" + pipeline.axis.value +
+                                         "\" has the ranks 0 to " + std::to_string(size - 1));
+        return;
+      }
   }
 
   /// Each policy has its own keys.
@@ -546,6 +599,42 @@ std::optional<PlanSpec> parsePlanSpec(std::shared_ptr<const Source> source, Diag
   PlanSpec plan = toPlanSpec(*document);
   Checker(plan, diagnostics).check();
   return diagnostics.errorCount() == before ? std::optional(std::move(plan)) : std::nullopt;
+}
+
+/// Reads a file that the spec names. Only a plain file is sure to end.
+static std::shared_ptr<const Source> readReferenced(const PlanSpec &plan, const Located<std::string> &path,
+                                                    Diagnostics &diagnostics) {
+  std::filesystem::path file = path.value;
+  if (file.is_relative())
+    file = std::filesystem::path(plan.source->name()).parent_path() / file;
+  std::error_code failed;
+  Diagnostics reasons;
+  std::optional<Source> source;
+  if (std::filesystem::is_regular_file(file, failed))
+    source = Source::open(file.string(), reasons);
+  if (source)
+    return std::make_shared<const Source>(std::move(*source));
+  diagnostics.error(plan.place(path.range), "the file \"" + file.string() + "\" cannot be read" +
+                                                (failed ? ": " + failed.message() : ""));
+  return nullptr;
+}
+
+std::optional<Costs> parseCosts(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
+  std::optional<json::Document> document = json::parse(std::move(source), diagnostics);
+  if (!document || !validate(*document, costsTable(), diagnostics))
+    return std::nullopt;
+  return toCosts(document->root);
+}
+
+bool readReferencedFiles(PlanSpec &plan, Diagnostics &diagnostics) {
+  size_t before = diagnostics.errorCount();
+  if (plan.pipeline.actions)
+    plan.pipeline.actions->source = readReferenced(plan, plan.pipeline.actions->path, diagnostics);
+  if (plan.costsFile)
+    plan.costsFile->source = readReferenced(plan, plan.costsFile->path, diagnostics);
+  if (plan.costsFile && plan.costsFile->source)
+    plan.costs = parseCosts(plan.costsFile->source, diagnostics);
+  return diagnostics.errorCount() == before;
 }
 
 std::string planSchema() {

@@ -119,6 +119,8 @@ void Session::loadInputs(std::int64_t step) {
 
 void Session::fetch(const Tensor &tensor, const std::function<void(std::int64_t, const Slice &)> &visit) {
   for (std::int64_t m = 0; m < slicesOf(tensor); ++m) {
+    if (!tensor.makers.empty() && tensor.makers[static_cast<std::size_t>(m)] != pipeline)
+      continue;
     Slice slice(program, tensor, coordinates, m);
     const std::byte *address = locate(tensor, slice, m);
     if (!address || slice.bytes() == 0)

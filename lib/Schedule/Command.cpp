@@ -1,4 +1,5 @@
 #include "plumb/Schedule/Command.h"
+#include "plumb/Schedule/Location.h"
 #include "plumb/Schedule/Report.h"
 #include "plumb/Schedule/Verifier.h"
 #include <algorithm>
@@ -100,6 +101,11 @@ static Problem makeProblem(Kind kind, const GenerateRequest &request, const Numb
     return problem;
   const std::vector<double> &c = numbers.costs, &a = numbers.activations;
   problem.setCosts({c[0] * share, c[1] * share, c[2] * share}, c[3]);
+  if (!request.stageCosts.empty()) {
+    problem.costs = request.stageCosts; // `check` compares their number with that of the stages
+    for (Edge &edge : problem.edges)
+      edge.cost = request.transferCost;
+  }
   problem.setActivations({a[0] * share, a[1] * share, a[2] * share});
   problem.memoryLimit = numbers.memoryLimit;
   return problem;
@@ -108,8 +114,12 @@ static Problem makeProblem(Kind kind, const GenerateRequest &request, const Numb
 /// One stage per rank up to four, in a loop and in a V, unless the number is given.
 static std::vector<Problem> autoCandidates(const GenerateRequest &request, const Numbers &numbers) {
   std::vector<Problem> candidates;
-  bool given = request.stagesPerRank > 0;
-  for (int v = given ? request.stagesPerRank : 1; v <= (given ? request.stagesPerRank : 4); ++v) {
+  // Costs of each stage say how many stages there are.
+  int perRank = request.stagesPerRank;
+  if (!request.stageCosts.empty() && perRank == 0)
+    perRank = static_cast<int>(std::max<size_t>(1, request.stageCosts.size() / request.ranks));
+  bool given = perRank > 0;
+  for (int v = given ? perRank : 1; v <= (given ? perRank : 4); ++v) {
     double share = given ? 1 : 1.0 / v;
     candidates.push_back(makeProblem(Kind::OneFOneB, request, numbers, v, share));
     if (v == 2 && request.ranks > 1)
@@ -153,18 +163,8 @@ CommandOutput plumb::schedule::runGenerate(const GenerateRequest &request) {
 static std::string locate(const ValidateRequest &request, const Diagnostic &diagnostic) {
   if (diagnostic.rank < 0)
     return request.fileName;
-  std::string place = request.fileName + ":" + std::to_string(diagnostic.rank + 1);
-  size_t at = 0;
-  for (int row = 0; row < diagnostic.rank && at != std::string::npos; ++row)
-    at = request.text.find('\n', at) == std::string::npos ? std::string::npos
-                                                          : request.text.find('\n', at) + 1;
-  if (diagnostic.cell < 0 || at == std::string::npos)
-    return place;
-  size_t begin = at;
-  for (int cell = 0; cell < diagnostic.cell && begin != std::string::npos; ++cell)
-    begin = request.text.find(',', begin) == std::string::npos ? std::string::npos
-                                                               : request.text.find(',', begin) + 1;
-  return begin == std::string::npos ? place : place + ":" + std::to_string(begin - at + 1);
+  auto [line, column] = locateCell(request.text, diagnostic.rank, diagnostic.cell);
+  return request.fileName + ":" + std::to_string(line) + (column ? ":" + std::to_string(column) : "");
 }
 
 static CommandOutput rejected(const ValidateRequest &request, const Diagnostic &diagnostic) {

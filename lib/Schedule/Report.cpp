@@ -71,6 +71,18 @@ static std::string percent(double fraction) {
   return text.str();
 }
 
+std::string plumb::schedule::describePath(const Problem &problem, const Schedule &schedule,
+                                          const Simulation &simulation) {
+  std::vector<std::pair<int, int>> path = criticalPath(problem, schedule, simulation);
+  constexpr size_t shown = 40;
+  std::string text;
+  for (size_t i = 0; i < path.size() && i < shown; ++i)
+    text += (i ? " " : "") + labelOf(schedule.rows[path[i].first][path[i].second]);
+  if (path.size() > shown)
+    text += " ... (" + std::to_string(path.size()) + " actions)";
+  return text;
+}
+
 std::string plumb::schedule::toText(const Choice &choice, const Simulation &simulation) {
   const Problem &problem = choice.problem;
   std::ostringstream text;
@@ -83,14 +95,7 @@ std::string plumb::schedule::toText(const Choice &choice, const Simulation &simu
        << ")\npeak activations ";
   for (double peak : simulation.peakActivations)
     text << ' ' << peak;
-  text << "\ncritical path    ";
-  std::vector<std::pair<int, int>> path = criticalPath(problem, choice.schedule, simulation);
-  constexpr size_t shown = 40;
-  for (size_t i = 0; i < path.size() && i < shown; ++i)
-    text << ' ' << labelOf(choice.schedule.rows[path[i].first][path[i].second]);
-  if (path.size() > shown)
-    text << " ... (" << path.size() << " actions)";
-  text << '\n';
+  text << "\ncritical path     " << describePath(problem, choice.schedule, simulation) << '\n';
   return text.str();
 }
 

@@ -19,6 +19,7 @@ struct TensorEntry {
   SmallVector<int64_t> offsets; ///< Per coordinate, -1 where it is absent.
   int64_t stride = 0;
   SmallVector<std::string> aliases;
+  SmallVector<int64_t> makers; ///< Per microbatch the coordinate that makes it; empty if all do.
 };
 
 class TensorTables {
@@ -75,9 +76,15 @@ FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRe
         formatv("static const char *const {0}[] = {{{1}};", aliases,
                 llvm::join(llvm::map_range(entry.aliases, [](StringRef a) { return quote(a); }), ", ")));
   }
-  return formatv("{{{0}, plumb::DType::{1}, {2}, {{{3}}, {4}_offsets[{5}], {6}, {7}}", quote(entry.name),
+  std::string makers;
+  if (!entry.makers.empty()) {
+    makers = formatv("{0}_makers_{1}", table, index);
+    writer.write(formatv("static const int {0}[] = {{{1}};", makers, joinNumbers(entry.makers)));
+    makers = ", " + makers;
+  }
+  return formatv("{{{0}, plumb::DType::{1}, {2}, {{{3}}, {4}_offsets[{5}], {6}, {7}{8}}", quote(entry.name),
                  getElementNames(entry.type.getElementType()).dtype, entry.type.getRank(),
-                 llvm::join(dims, ", "), table, index, entry.stride, aliases)
+                 llvm::join(dims, ", "), table, index, entry.stride, aliases, makers)
       .str();
 }
 
@@ -106,7 +113,7 @@ LogicalResult TensorTables::writeTable(StringRef name, ArrayRef<TensorEntry> ent
 }
 
 TensorEntry TensorTables::getEntry(Operation *symbol, RankedTensorType type, StringRef name) const {
-  TensorEntry entry{name.str(), type, getDeclaredLayout(symbol), {}, 0, {}};
+  TensorEntry entry{name.str(), type, getDeclaredLayout(symbol), {}, 0, {}, {}};
   auto offsets = symbol->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
   entry.offsets.assign(offsets.asArrayRef().begin(), offsets.asArrayRef().end());
   return entry;
@@ -135,7 +142,8 @@ SmallVector<TensorEntry> TensorTables::getInputs() const {
                   layout,
                   SmallVector<int64_t>(plan.pipeline.coordinates, -1),
                   0,
-                  {input.getName().str()}};
+                  {input.getName().str()},
+                  {}};
       tensor.offsets[plan.pipeline.coordinateOf(static_cast<int64_t>(index))] = readEntry(input, kOffsetAttr);
       if (int64_t slotClass = readEntry(input, kSlotAttr); slotClass >= 0)
         tensor.stride = slots[slotClass].stride;
@@ -145,6 +153,22 @@ SmallVector<TensorEntry> TensorTables::getInputs() const {
   for (auto &[number, tensor] : inputs)
     entries.push_back(std::move(tensor));
   return entries;
+}
+
+/// Where copies of a stage make different microbatches of a state: per microbatch the coordinate that does.
+static SmallVector<int64_t> getMakers(const Pipeline &pipeline, StringRef symbol) {
+  if (pipeline.copies == 1)
+    return {};
+  SmallVector<int64_t> makers(pipeline.microbatches, -1);
+  for (auto [index, entry] : llvm::enumerate(pipeline.stages)) {
+    StageOp stage = entry;
+    for (auto store : stage.getBody().front().getOps<StoreOp>())
+      if (store.getSymbol() == symbol && readEntry(store, kSlotAttr) >= 0)
+        for (int64_t microbatch = 0; microbatch < pipeline.microbatches; ++microbatch)
+          if (pipeline.runs(static_cast<int64_t>(index), microbatch))
+            makers[microbatch] = pipeline.coordinateOf(static_cast<int64_t>(index));
+  }
+  return makers.front() < 0 ? SmallVector<int64_t>() : makers;
 }
 
 /// Bytes from one microbatch to the next of a state, as its stores see it.
@@ -184,6 +208,7 @@ void TensorTables::addState(StateOp state) {
     auto number = static_cast<int64_t>(state.getIndex().value_or(outputs.size()));
     TensorEntry entry = getEntry(state, type, "output." + std::to_string(number));
     entry.stride = getStride(plan.pipeline, state.getSymName());
+    entry.makers = getMakers(plan.pipeline, state.getSymName());
     if (state.getLabel())
       entry.aliases.push_back(state.getLabel()->str());
     outputs.try_emplace(number, std::move(entry));
@@ -215,15 +240,10 @@ LogicalResult TensorTables::write() {
   for (auto &[number, entry] : outputs)
     sorted.push_back(std::move(entry));
   SmallVector<TensorEntry> inputs = getInputs();
-  const std::pair<StringRef, ArrayRef<TensorEntry>> tables[] = {{"kParameters", parameters},
-                                                                {"kGradients", gradients},
-      {"kInputs", inputs},
-                                                                {"kOutputs", sorted},
-                                                                {"kMoments", moments},
-                                                                {"kLoss", loss},
-                                                                {"kCounter", counter},
-                                                                {"kNorm", norm},
-                                                                {"kRate", rate}};
+  const std::pair<StringRef, ArrayRef<TensorEntry>> tables[] = {
+      {"kParameters", parameters}, {"kGradients", gradients}, {"kInputs", inputs},
+      {"kOutputs", sorted},        {"kMoments", moments},     {"kLoss", loss},
+      {"kCounter", counter},       {"kNorm", norm},           {"kRate", rate}};
   return success(
       llvm::all_of(tables, [&](auto table) { return succeeded(writeTable(table.first, table.second)); }));
 }

@@ -2,6 +2,7 @@
 
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Support/Glob.h"
 #include "plumb/Support/Suggest.h"
 #include "plumb/Transforms/Ownership.h"
@@ -78,7 +79,10 @@ private:
 class OwnershipAssigner {
 public:
   OwnershipAssigner(ModuleOp module, ProgramOp program)
-      : module(module), program(program), builder(module.getContext()), rules(module) {
+      : module(module), program(program), builder(module.getContext()), rules(module),
+        copies(countCopies(findOp<PipelineOp>(module))) {
+    for (Operation &op : *program.getBody().begin())
+      stages = std::max(stages, getStage(&op) + 1);
     for (LoadOp load : program.getBody().getOps<LoadOp>())
       loads[load.getSymbol()].push_back(load);
   }
@@ -91,8 +95,12 @@ public:
     for (ParameterOp parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
       names.push_back(parameter.getSymName().str());
       StringRef choice = rules.find(parameter);
+      if (copies > 1 && choice == "transmit")
+        return emitError(parameter.getLoc()) << "parameter @" << parameter.getSymName()
+                                             << " cannot be transmitted where stages have copies, "
+                                             << "which read it on several ranks anyway; let it be replicated";
       if (auto found = loads.find(parameter.getSymName()); found != loads.end())
-        assign(parameter, found->second, choice);
+        assign(parameter, found->second, copies > 1 ? "replicate" : choice);
     }
     return rules.finish(names);
   }
@@ -101,9 +109,14 @@ private:
   void assign(ParameterOp parameter, ArrayRef<LoadOp> readers, StringRef choice) {
     std::map<int64_t, int64_t> firstReaders; // by coordinate
     for (LoadOp load : readers) {
-      int64_t stage = getStage(load);
-      auto [entry, isNew] = firstReaders.try_emplace(getPipelineCoordinate(module, stage), stage);
-      entry->second = std::min(entry->second, stage);
+      // The copies of a stage read what it reads. The same stage, or its copy, holds the value on all
+      // coordinates.
+      for (int64_t copy = 0; copy < copies; ++copy) {
+        int64_t stage = copy * stages + getStage(load);
+        auto [entry, isNew] = firstReaders.try_emplace(getPipelineCoordinate(module, stage), stage);
+        if (std::pair(stage % stages, stage) < std::pair(entry->second % stages, entry->second))
+          entry->second = stage;
+      }
     }
     SmallVector<int64_t> holders;
     for (auto [coordinate, stage] : firstReaders)
@@ -152,6 +165,7 @@ private:
   ProgramOp program;
   OpBuilder builder;
   SharingRules rules;
+  int64_t copies, stages = 0; ///< Of each stage; of each copy.
   llvm::StringMap<SmallVector<LoadOp>> loads;
 };
 

@@ -145,19 +145,26 @@ LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
   bool isSent = !buffer.writer.isTransfer() &&
                 llvm::any_of(buffer.parts, [&](const Part &p) { return p.isSend() && streamOf(p) != 0; });
   SmallVector<std::pair<int64_t, int64_t>> intervals;
+  SmallVector<int64_t> microbatches; // those that have an interval
   for (int64_t microbatch = 0; microbatch < pipeline.microbatches; ++microbatch) {
     int64_t begin = times.find(index, buffer.writer, microbatch), end = begin;
     for (const Part &part : buffer.parts) {
       int64_t time = times.find(index, part, microbatch);
-      if (time < 0 || begin < 0)
+      if ((time < 0 || begin < 0) && pipeline.runs(index, microbatch))
         return emitModelError(buffer.root.getDefiningOp())
                << "is used in " << part.getName() << ", but the schedule has no such action for stage "
                << index << ", microbatch " << microbatch;
       end = std::max(end, time);
     }
+    // What another copy of the stage runs needs no slot.
+    if (begin < 0)
+      continue;
+    microbatches.push_back(microbatch);
     intervals.push_back({begin, isSent ? times.findNext(index, buffer.writer, end) : end});
   }
-  slots.table = colourIntervals(intervals);
+  slots.table.assign(pipeline.microbatches, 0);
+  for (auto [microbatch, slot] : llvm::zip(microbatches, colourIntervals(intervals)))
+    slots.table[microbatch] = slot;
   return success();
 }
 

@@ -21,6 +21,7 @@
 #include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <set>
 
 using namespace mlir;
 
@@ -40,11 +41,12 @@ namespace {
 class Lowering {
 public:
   explicit Lowering(ModuleOp module) : module(module), builder(module.getContext()), plans(module) {
-    for (ParameterOp parameter : module.getOps<ParameterOp>())
-      symbols[parameter.getSymName()] = parameter;
-    for (StateOp state : module.getOps<StateOp>())
-      symbols[state.getSymName()] = state;
     pipelineAxis = findOp<PipelineOp>(module).getAxis();
+    for (StageOp stage : module.getOps<StageOp>())
+      for (RedistributeOp op : stage.getBody().getOps<RedistributeOp>())
+        if (sumsCopies(op))
+          sharers[cast<LoadOp>(op.getInput().getDefiningOp()).getSymbol()].insert(
+              getPipelineCoordinate(module, static_cast<int64_t>(stage.getIndex())));
   }
 
   LogicalResult run() {
@@ -91,19 +93,17 @@ private:
     return success();
   }
 
-  /// The pipeline coordinates whose copies of a parameter's gradient are to be summed; empty when there is no
-  /// such sum.
+  bool sumsCopies(RedistributeOp op) const {
+    return op.getFrom().isPartialOver(pipelineAxis) && !op.getTo().isPartialOver(pipelineAxis);
+  }
+
+  /// The pipeline coordinates whose shares of a state are to be summed; empty when there is no such sum.
   SmallVector<int64_t> copiesToSum(RedistributeOp op) {
-    if (!op.getFrom().isPartialOver(pipelineAxis) || op.getTo().isPartialOver(pipelineAxis))
+    if (!sumsCopies(op))
       return {};
     auto load = cast<LoadOp>(op.getInput().getDefiningOp());
-    auto state = cast<StateOp>(symbols.lookup(load.getSymbol()));
-    auto parameter = dyn_cast_or_null<ParameterOp>(symbols.lookup(state.getOf().value_or("")));
-    SmallVector<int64_t> coordinates;
-    for (int64_t stage : getHolders(state, parameter))
-      coordinates.push_back(getPipelineCoordinate(module, stage));
-    llvm::sort(coordinates);
-    return coordinates;
+    const std::set<int64_t> &coordinates = sharers[load.getSymbol()];
+    return SmallVector<int64_t>(coordinates.begin(), coordinates.end());
   }
 
   static std::string describeBoundary(RedistributeOp op) {
@@ -458,7 +458,7 @@ private:
   RedistributionPlans plans;
   const redistribution::Plan *plan = nullptr; ///< Of the redistribution at hand.
   StringRef pipelineAxis;
-  llvm::StringMap<Operation *> symbols;
+  llvm::StringMap<std::set<int64_t>> sharers; ///< The coordinates that complete a state.
   llvm::StringMap<std::string> communicators; ///< Symbols, by what they join.
   std::string boundary;
 };

@@ -3,6 +3,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Utils.h"
 #include <map>
@@ -27,8 +28,9 @@ public:
   LogicalResult run() {
     makeStages();
     for (Operation &op : body)
-      if (failed(place(op)))
-        return failure();
+      for (int64_t copy = 0; copy < (getPhase(&op) < Phase::Reduce ? copies : 1); ++copy)
+        if (failed(place(op, copy * stagesPerCopy)))
+          return failure();
     for (StageOp stage : stages)
       sortByPhase(*stage.getBody().begin());
     program.erase();
@@ -37,9 +39,11 @@ public:
 
 private:
   void makeStages() {
-    int64_t count = 0;
+    copies = countCopies(findOp<PipelineOp>(module));
     for (Operation &op : body)
-      count = std::max(count, getStage(&op) + 1);
+      if (copies == 1 || getPhase(&op) < Phase::Reduce)
+        stagesPerCopy = std::max(stagesPerCopy, getStage(&op) + 1);
+    int64_t count = copies * stagesPerCopy;
     builder.setInsertionPointAfter(program);
     for (int64_t index = 0; index < count; ++index) {
       auto stage = StageOp::create(builder, program.getLoc(), ("submod_pp_" + Twine(index)).str(), index);
@@ -53,9 +57,10 @@ private:
     return getLocalType(module, cast<RankedTensorType>(value.getType()), getLayout(value));
   }
 
-  /// Builds the local form of one op in its stage, and the transfers of its results to other stages.
-  LogicalResult place(Operation &op) {
-    int64_t stage = getStage(&op);
+  /// Builds the local form of one op in its stage, or in a copy of it, and the transfers of its results to
+  /// other stages. What is done once per step names its stage, copies included.
+  LogicalResult place(Operation &op, int64_t copy) {
+    int64_t stage = getStage(&op) + copy;
     builder.setInsertionPointToEnd(&*stages[stage].getBody().begin());
     SmallVector<Value> operands;
     for (Value operand : op.getOperands())
@@ -78,7 +83,7 @@ private:
       values[stage].map(result, local);
       if (op.getNumResults() == results.size())
         setLocalLayouts(op, results);
-      if (failed(transfer(result, local)))
+      if (failed(transfer(result, local, copy)))
         return failure();
     }
     return success();
@@ -108,13 +113,13 @@ private:
 
   /// Sends a value to each other stage that reads it. Sends and receives of an edge both follow the order of
   /// the producers, so that they match first in, first out.
-  LogicalResult transfer(Value value, Value local) {
+  LogicalResult transfer(Value value, Value local, int64_t copy) {
     Operation *producer = value.getDefiningOp();
-    int64_t from = getStage(producer);
+    int64_t from = getStage(producer) + copy;
     std::set<int64_t> readers;
     for (Operation *user : value.getUsers())
-      if (getStage(user) != from)
-        readers.insert(getStage(user));
+      if (getStage(user) + copy != from)
+        readers.insert(getStage(user) + copy);
     for (int64_t to : readers) {
       Phase phase = getPhase(producer);
       bool isOnce = phase == Phase::Begin || phase >= Phase::Reduce;
@@ -184,6 +189,7 @@ private:
   ProgramOp program;
   Block &body;
   OpBuilder builder;
+  int64_t copies = 1, stagesPerCopy = 0;
   SmallVector<StageOp> stages;
   SmallVector<IRMapping> values; ///< Per stage: global value to local value.
   std::set<std::string> edges;

@@ -3,6 +3,7 @@
 #include "WireLayouts.h"
 #include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Transforms/LayoutSearch.h"
 #include "plumb/Transforms/Passes.h"
 
@@ -21,7 +22,10 @@ class BoundaryPlanner {
 public:
   BoundaryPlanner(ModuleOp module, ProgramOp program)
       : module(module), program(program), body(*program.getBody().begin()), costs(module),
-        builder(module.getContext()) {
+        builder(module.getContext()), stageCopies(countCopies(findOp<PipelineOp>(module))) {
+    for (Operation &op : body)
+      if (getPhase(&op) < Phase::Reduce)
+        stages = std::max(stages, getStage(&op) + 1);
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       symbols[parameter.getSymName()] = parameter;
     for (StateOp state : module.getOps<StateOp>())
@@ -155,13 +159,32 @@ private:
     auto accumulate = AccumulateOp::create(builder, store.getLoc(), store.getSymbolAttr(), store.getValue());
     if (failed(accumulated(accumulate)))
       return failure();
+    state.setLayoutAttr(arriving.withPartial({}));
+    for (int64_t copy = 0; copy < stageCopies; ++copy)
+      if (failed(completeSum(store, copy * stages + getStage(store), arriving)))
+        return failure();
+    store.erase();
+    return success();
+  }
+
+  /// In one stage that has a share of a sum over the step: what it is in the end. Copies of the stage have
+  /// the other shares.
+  LogicalResult completeSum(StoreOp store, int64_t stage, LayoutAttr arriving) {
     builder.setInsertionPointToEnd(&body);
     ProvenanceScope update(builder, store, Phase::Update);
     auto load = LoadOp::create(builder, store.getLoc(), store.getValue().getType(), store.getSymbolAttr());
-    setLayouts(load, {withoutMicrobatch(arriving)});
+    LayoutAttr layout = withoutMicrobatch(arriving);
+    if (stageCopies > 1) {
+      SmallVector<PartialAttr> partial(layout.getPartial());
+      partial.push_back(PartialAttr::get(builder.getContext(),
+                                         AxisRefAttr::get(findOp<PipelineOp>(module).getAxisAttr()),
+                                         builder.getStringAttr("sum")));
+      layout = layout.withPartial(partial);
+    }
+    setLayouts(load, {layout});
     auto last = StoreOp::create(builder, store.getLoc(), store.getSymbolAttr(), load);
-    state.setLayoutAttr(arriving.withPartial({}));
-    store.erase();
+    setStage(load, stage);
+    setStage(last, stage);
     return require(last->getOpOperand(0), arriving.withPartial({}));
   }
 
@@ -359,6 +382,7 @@ private:
   Block &body;
   LayoutCosts costs;
   OpBuilder builder;
+  int64_t stageCopies, stages = 0; ///< Of each stage; of each copy.
   llvm::StringMap<Operation *> symbols;
   llvm::StringMap<SmallVector<AccumulateOp, 2>> accumulations;             ///< Per state.
   llvm::DenseMap<std::pair<Value, int64_t>, SmallVector<Value, 2>> copies; ///< By value and stage.

@@ -3,6 +3,7 @@
 #include "Packing.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
 #include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/Passes.h"
@@ -282,6 +283,21 @@ static DictionaryAttr toAttribute(Builder &builder, const ArenaPlanner &arena) {
        builder.getNamedAttr("largest", builder.getStringAttr(usage.largest))});
 }
 
+static LogicalResult verifyLimit(const Pipeline &pipeline, int64_t coordinate, int64_t bytes,
+                                 const Usage &usage) {
+  ModuleOp module = pipeline.module;
+  auto op = findOp<PipelineOp>(module);
+  auto limit = op ? op->getAttrOfType<IntegerAttr>(kMemoryLimitAttr) : IntegerAttr();
+  if (!limit || bytes <= limit.getInt())
+    return success();
+  return op.emitError("a rank may use ")
+         << limit.getInt() << " bytes, but a rank of pipeline coordinate " << coordinate << " needs " << bytes
+         << ": " << usage.parameters << " for parameters, " << usage.gradients << " for gradients and sums, "
+         << usage.inputs + usage.outputs << " for inputs and outputs, " << usage.activations
+         << " for activations and " << usage.temporaries << " for what one phase uses (most in "
+         << usage.largest << "); choose a schedule that keeps fewer microbatches, or shard more";
+}
+
 namespace {
 class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
   void runOnOperation() override {
@@ -308,6 +324,8 @@ class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
     for (int64_t coordinate = 0; coordinate < pipeline->coordinates; ++coordinate) {
       ArenaPlanner arena(*pipeline, coordinate, offsets);
       arena.plan();
+      if (failed(verifyLimit(*pipeline, coordinate, arena.end, arena.usage)))
+        return signalPassFailure();
       arenas.push_back(arena.end);
       cleared.push_back(arena.cleared);
       memory.push_back(toAttribute(builder, arena));

@@ -3,6 +3,7 @@
 #include "PortableOps.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Dialect/Plumb/PlanOptions.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Utils.h"
@@ -42,11 +43,14 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
     }
     Block &body = *program.getBody().begin();
     eraseDeadCode(body);
+    // Copies share the work of training; there is nothing to share without a backward or on one rank.
+    if (getPipelineSize(module) == 1 || body.getOps<LossOp>().empty())
+      pipeline->removeAttr(kCopiesAttr);
     if (getPipelineSize(module) == 1)
       return useOneStage(body, pipeline);
     llvm::DenseSet<Operation *> portable = findPortableOps(body);
     int64_t stages = cutAtMarkers(body, portable);
-    if (failed(checkStageCount(pipeline, stages)))
+    if (failed(checkStageCount(pipeline, stages)) || failed(checkPlacement(pipeline, stages)))
       return signalPassFailure();
     placePortableOps(body, portable);
     auto stated = pipeline->getAttrOfType<StringAttr>(kSkipConnectionsAttr);
@@ -124,6 +128,8 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
 
   LogicalResult checkStageCount(PipelineOp pipeline, int64_t stages) {
     int64_t ranks = getPipelineSize(getOperation());
+    if (pipeline->hasAttr(kRanksAttr))
+      return success(); // A list says all about it.
     int64_t perRank = pipeline.getStagesPerRank() ? static_cast<int64_t>(*pipeline.getStagesPerRank())
                                                   : (stages + ranks - 1) / ranks;
     if (stages < ranks || stages > ranks * perRank)
@@ -132,6 +138,27 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
              << "\" has " << ranks << " ranks of " << perRank << " stages each; "
              << (stages < ranks ? "add split points" : "raise \"stages_per_rank\"") << " or change the axis";
     pipeline.setStagesPerRank(perRank);
+    return success();
+  }
+
+  LogicalResult checkPlacement(PipelineOp pipeline, int64_t stages) {
+    int64_t ranks = getPipelineSize(getOperation());
+    if (countCopies(pipeline) > 1 && (stages != ranks || ranks % 2 != 0))
+      return emitError(pipeline.getLoc())
+             << "the schedule \"" << pipeline.getSchedule()
+             << "\" needs one stage per rank and an even number of "
+             << "ranks, where stage s lives on the ranks s and " << ranks - 1 << " - s; there are " << stages
+             << " stages on " << ranks << " ranks";
+    auto list = pipeline->getAttrOfType<DenseI64ArrayAttr>(kRanksAttr);
+    if (!list)
+      return success();
+    if (list.size() != stages)
+      return emitError(pipeline.getLoc())
+             << "the placement lists the ranks of " << list.size() << " stages, the model has " << stages;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      if (!llvm::is_contained(list.asArrayRef(), rank))
+        return emitError(pipeline.getLoc()) << "the placement leaves rank " << rank << " of the axis \""
+                                            << pipeline.getAxis() << "\" without a stage";
     return success();
   }
 

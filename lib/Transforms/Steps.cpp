@@ -2,6 +2,7 @@
 
 #include "plumb/Transforms/Steps.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Schedule/Problem.h"
 #include "plumb/Transforms/Utils.h"
 #include <set>
@@ -96,6 +97,24 @@ static LogicalResult verifyBlock(StageOp stage) {
   return success();
 }
 
+/// Copies share the microbatches, and every coordinate has a stage.
+static LogicalResult verifyPlacement(const Pipeline &pipeline) {
+  ModuleOp module = pipeline.module;
+  auto op = findOp<PipelineOp>(module);
+  if (pipeline.stages.size() % pipeline.copies || pipeline.microbatches % pipeline.copies)
+    return op.emitOpError("shares out ")
+           << pipeline.stages.size() << " stages and " << pipeline.microbatches << " microbatches to "
+           << pipeline.copies << " copies, which does not come out even";
+  for (auto [stage, coordinate] : llvm::enumerate(pipeline.placement))
+    if (coordinate < 0 || coordinate >= pipeline.coordinates)
+      return op.emitOpError("does not place stage ")
+             << stage << " on one of the coordinates 0 to " << pipeline.coordinates - 1;
+  for (int64_t coordinate = 0; coordinate < pipeline.coordinates; ++coordinate)
+    if (!llvm::is_contained(pipeline.placement, coordinate))
+      return op.emitOpError("places no stage on coordinate ") << coordinate;
+  return success();
+}
+
 /// What no schedule can be made or verified for: all numbers of a pipeline are held per stage and microbatch.
 static LogicalResult verifySizes(ModuleOp module, int64_t stages, int64_t coordinates, int64_t microbatches) {
   if (stages < coordinates)
@@ -109,7 +128,14 @@ static LogicalResult verifySizes(ModuleOp module, int64_t stages, int64_t coordi
 }
 
 FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
-  Pipeline pipeline{module, getPipelineSize(module), getMicrobatches(module), {}, {}, false, {}};
+  Pipeline pipeline{module,
+                    getPipelineSize(module),
+                    getMicrobatches(module),
+                    {},
+                    {},
+                    false,
+                    countCopies(findOp<PipelineOp>(module)),
+                    {}};
   auto stages = llvm::to_vector(module.getOps<StageOp>());
   pipeline.stages.resize(stages.size());
   for (StageOp stage : stages) {
@@ -129,6 +155,8 @@ FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
     return failure();
   for (size_t stage = 0; stage < stages.size(); ++stage)
     pipeline.placement.push_back(getPipelineCoordinate(module, static_cast<int64_t>(stage)));
+  if (failed(verifyPlacement(pipeline)))
+    return failure();
   for (auto [index, stage] : llvm::enumerate(pipeline.stages)) {
     std::set<Part> handovers;
     for (auto send : stage.getBody().front().getOps<ccl::SendOp>())
@@ -139,11 +167,15 @@ FailureOr<Pipeline> Pipeline::read(ModuleOp module) {
   return pipeline;
 }
 
+/// In the order of the stages that they are or are copies of: coordinates that share stages complete the sums
+/// over copies in one order.
 SmallVector<int64_t> Pipeline::stagesOf(int64_t coordinate) const {
   SmallVector<int64_t> result;
   for (int64_t stage = 0; stage < static_cast<int64_t>(stages.size()); ++stage)
     if (coordinateOf(stage) == coordinate)
       result.push_back(stage);
+  auto key = [&](int64_t stage) { return std::pair(stage % stagesPerCopy(), stage); };
+  llvm::sort(result, [&](int64_t a, int64_t b) { return key(a) < key(b); });
   return result;
 }
 

@@ -1,7 +1,11 @@
 //===- VerifyAttributes.cpp - The attributes of the plan are well formed -------===//
 
+#include "Packing.h"
 #include "VerifyPlan.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
+#include "plumb/Transforms/Buffers.h"
+#include "plumb/Transforms/Utils.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -33,6 +37,20 @@ static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &b
                                << " and a slot class below " << classes.size();
   }
   return success();
+}
+
+/// What the host loads or saves lies side by side: it finds microbatch m in slot m, in steps of the value's
+/// size.
+static LogicalResult verifyHostSlots(Operation &op, ArrayRef<SlotClass> classes) {
+  int64_t slotClass = readEntry(&op, kSlotAttr);
+  if (!isa<InputOp, StoreOp>(op) || slotClass < 0)
+    return success();
+  Type type = isa<StoreOp>(op) ? cast<StoreOp>(op).getValue().getType() : op.getResult(0).getType();
+  if (classes[slotClass].isIdentity() && classes[slotClass].stride == alignUp(getByteSize(type)))
+    return success();
+  return emitModelError(&op) << "has the slot class " << slotClass
+                             << ", but the host finds microbatch m of it " << alignUp(getByteSize(type))
+                             << " * m bytes from the first";
 }
 
 static LogicalResult verifyOp(Operation &op, bool isTransfer, int64_t arena, const Bounds &bounds) {
@@ -87,7 +105,11 @@ static LogicalResult verifySummary(ModuleOp module, int64_t coordinates) {
 static LogicalResult verifyModule(const Pipeline &pipeline) {
   ModuleOp module = pipeline.module;
   // Offsets in slots are sums of two such numbers.
-  SmallVector<int64_t> most(pipeline.coordinates, std::numeric_limits<int64_t>::max() / 4);
+  int64_t limit = std::numeric_limits<int64_t>::max() / 4;
+  if (auto op = findOp<PipelineOp>(module))
+    if (auto given = op->getAttrOfType<IntegerAttr>(kMemoryLimitAttr))
+      limit = std::min(limit, given.getInt());
+  SmallVector<int64_t> most(pipeline.coordinates, limit);
   if (failed(verifyBytes(module, kArenaAttr, most)) ||
       failed(verifyBytes(module, kClearedAttr,
                          module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef())) ||
@@ -120,6 +142,7 @@ LogicalResult plumb::verifyPlanAttributes(const Pipeline &pipeline) {
         failed(verifyEvents(stage, kWaitsAttr, bounds)) || failed(verifyEvents(stage, kRecordsAttr, bounds)))
       return failure();
     auto index = static_cast<int64_t>(stage.getIndex());
+    SmallVector<SlotClass> classes = readSlots(stage);
     int64_t arena = arenas[pipeline.coordinateOf(index)];
     std::map<Part, int64_t> streamOf;
     for (Operation &op : stage.getBody().front()) {
@@ -129,7 +152,8 @@ LogicalResult plumb::verifyPlanAttributes(const Pipeline &pipeline) {
         return emitModelError(&op) << "is on stream " << readStream(&op) << ", another op of "
                                    << part.getName() << " on stream " << stream
                                    << "; a group cannot span two streams";
-      if (failed(verifyOp(op, part.isTransfer() && !pipeline.isHandover(index, part), arena, bounds)))
+      if (failed(verifyOp(op, part.isTransfer() && !pipeline.isHandover(index, part), arena, bounds)) ||
+          failed(verifyHostSlots(op, classes)))
         return failure();
     }
   }

@@ -124,15 +124,16 @@ FailureOr<int64_t> CallVerifier::countRanks(Operation *op, ArrayAttr axes) {
   auto pipelineOp = findOp<PipelineOp>(module);
   llvm::StringSet<> seen;
   int64_t ranks = 1;
-  for (StringRef axis : axes.getAsValueRange<StringAttr>()) {
-    if (!mesh || !mesh.findAxis(axis))
-      return op->emitError("names the axis \"") << axis << "\", which the mesh does not have";
-    if (pipelineOp && axis == pipelineOp.getAxis())
+  for (auto [text, axis] : llvm::zip(axes.getAsValueRange<StringAttr>(), ccl::parseAxes(axes))) {
+    if (!mesh || !mesh.findAxis(axis.name))
+      return op->emitError("names the axis \"") << axis.name << "\", which the mesh does not have";
+    if (pipelineOp && axis.name == pipelineOp.getAxis())
       return op->emitError("names the pipeline axis \"")
-             << axis << "\"; its coordinates are listed one by one";
-    if (!seen.insert(axis).second)
-      return op->emitError("names the axis \"") << axis << "\" twice";
-    if (__builtin_mul_overflow(ranks, mesh.getAxisSize(axis), &ranks))
+             << axis.name << "\"; its coordinates are listed one by one";
+    if (!seen.insert(text).second)
+      return op->emitError("names the axis \"") << text << "\" twice";
+    int64_t size = axis.isWhole() ? mesh.getAxisSize(axis.name) : axis.size;
+    if (__builtin_mul_overflow(ranks, size, &ranks))
       return op->emitError("has more ranks than can be counted");
   }
   return ranks;

@@ -6,8 +6,8 @@
 // contract: it says in which layouts it reads its operands and makes its results. A reduction or gather that
 // is missing, doubled or of the wrong group leaves a layout that the next reader does not take.
 //
-// The axis of the microbatches is summed by accumulating in a state, the pipeline axis by the sum over the
-// coordinates that have a share of a state.
+// The axis of the microbatches is summed by accumulating in a state. Shares that pipeline coordinates have of
+// a state are the matter of VerifyUpdates.cpp: the pipeline axis is left out here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,7 @@
 #include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/StringMap.h"
+#include <deque>
 #include <set>
 
 using namespace mlir;
@@ -29,7 +30,7 @@ namespace {
 struct Content {
   LayoutAttr accumulated;              ///< By the parts that run once per microbatch.
   std::map<int64_t, LayoutAttr> whole; ///< By those that run once per step, per coordinate.
-  std::set<int64_t> sharers;           ///< The coordinates that have a share of the sum.
+  bool isSet = false;
 };
 
 class LayoutVerifier {
@@ -54,12 +55,16 @@ private:
   /// One form for all layouts that mean the same: axes of one rank are left out, partial axes are sorted.
   LayoutAttr normalize(LayoutAttr layout) const;
   LayoutAttr layoutOf(Value value) const { return normalize(getLayout(value)); }
+  /// Whether a parameter or state is read or set as a whole in a phase, not added to: once per step, but for
+  /// the sums to which the reduce phases of several coordinates add.
+  bool isWholeIn(Phase phase, StringRef symbol) const;
   LayoutAttr without(LayoutAttr layout, ArrayRef<StringRef> axes) const;
   LayoutAttr withSumOver(LayoutAttr layout, ArrayRef<StringRef> axes) const;
   /// What a state holds for who reads it once per step.
   LayoutAttr getPending(const Content &content) const;
   /// The axes that a call works on, the axes of one rank left out.
   SmallVector<StringRef> axesOf(Operation &op) const;
+  ArrayAttr axisNamesOf(Operation &op) const;
   ccl::CommunicatorOp communicatorOf(Operation &op) const;
 
   const Plan &plan;
@@ -67,9 +72,9 @@ private:
   SymbolTable symbols;
   StringRef pipelineAxis;
   llvm::StringMap<Content> states;
-  SmallVector<LoadOp> accumulators; ///< Loads that begin a sum into a state.
-  /// By value that is a sum over the pipeline axis: the coordinates that have a share.
-  DenseMap<Value, std::set<int64_t>> sharers;
+  SmallVector<std::pair<LoadOp, int64_t>> accumulators; ///< Loads of sums that are added to, by coordinate.
+  /// What is sent once per step and not received yet, by channel and phase.
+  std::map<std::pair<StringRef, Phase>, std::deque<ccl::SendOp>> sent;
 };
 
 } // namespace
@@ -85,7 +90,7 @@ LayoutVerifier::LayoutVerifier(const Plan &plan) : plan(plan), module(plan.pipel
 
 LayoutAttr LayoutVerifier::without(LayoutAttr layout, ArrayRef<StringRef> axes) const {
   auto isKept = [&](AxisRefAttr axis) {
-    return getAxisSize(module, axis) > 1 &&
+    return axis.getName() != pipelineAxis && getAxisSize(module, axis) > 1 &&
            !(axis.isWhole() && llvm::is_contained(axes, axis.getName().getValue()));
   };
   SmallVector<DimShardingAttr> dims;
@@ -137,14 +142,17 @@ ccl::CommunicatorOp LayoutVerifier::communicatorOf(Operation &op) const {
   return symbols.lookup<ccl::CommunicatorOp>(op.getAttrOfType<FlatSymbolRefAttr>("communicator").getValue());
 }
 
-SmallVector<StringRef> LayoutVerifier::axesOf(Operation &op) const {
+ArrayAttr LayoutVerifier::axisNamesOf(Operation &op) const {
   auto local = op.getAttrOfType<ArrayAttr>("axes");
-  ArrayAttr names = local ? local : communicatorOf(op).getAxes();
+  return local ? local : communicatorOf(op).getAxes();
+}
+
+SmallVector<StringRef> LayoutVerifier::axesOf(Operation &op) const {
   auto mesh = findOp<MeshOp>(module);
   SmallVector<StringRef> axes;
-  for (StringRef axis : names.getAsValueRange<StringAttr>())
-    if (mesh.getAxisSize(axis) > 1)
-      axes.push_back(axis);
+  for (const ccl::Axis &axis : ccl::parseAxes(axisNamesOf(op)))
+    if (mesh.getAxisSize(axis.name) > 1)
+      axes.push_back(axis.name);
   return axes;
 }
 
@@ -189,24 +197,33 @@ static std::set<std::tuple<StringRef, int64_t, int64_t>> getShardingAxes(LayoutA
 /// A view moves axes between dims, nothing else.
 LogicalResult LayoutVerifier::verifyView(Operation &op) {
   LayoutAttr from = layoutOf(op.getOperand(0)), to = layoutOf(op.getResult(0));
-  if (from == to ||
-      (from && to && from.getPartial() == to.getPartial() && getShardingAxes(from) == getShardingAxes(to)))
+  if (!from || !to || from == to ||
+      (from.getPartial() == to.getPartial() && getShardingAxes(from) == getShardingAxes(to)))
     return success();
   return emitModelError(&op) << "is a view of " << from << ", but says that it is " << to;
 }
 
 LogicalResult LayoutVerifier::verifyReceive(ccl::RecvOp recv) {
-  auto stage = static_cast<int64_t>(cast<StageOp>(recv->getParentOp()).getIndex());
   Part part = getPart(recv);
-  ArrayRef<Operation *> mine = plan.parts[stage].find(part)->second;
-  ArrayRef<Operation *> theirs = plan.parts[part.peer].find(getCounterpart(part, stage))->second;
-  auto send = cast<ccl::SendOp>(theirs[std::distance(mine.begin(), llvm::find(mine, recv.getOperation()))]);
+  ccl::SendOp send;
+  if (part.isTransfer()) {
+    auto stage = static_cast<int64_t>(cast<StageOp>(recv->getParentOp()).getIndex());
+    ArrayRef<Operation *> mine = plan.parts[stage].find(part)->second;
+    ArrayRef<Operation *> theirs = plan.parts[part.peer].find(getCounterpart(part, stage))->second;
+    send = cast<ccl::SendOp>(theirs[std::distance(mine.begin(), llvm::find(mine, recv.getOperation()))]);
+  } else {
+    std::deque<ccl::SendOp> &channel = sent[{recv.getCommunicator(), getPhase(recv)}];
+    if (channel.empty())
+      return emitModelError(recv) << "receives what nothing sends on @" << recv.getCommunicator();
+    send = channel.front();
+    channel.pop_front();
+  }
   if (layoutOf(send.getValue()) == layoutOf(recv.getResult()))
     return success();
   InFlightDiagnostic diagnostic = emitModelError(recv);
   diagnostic << "takes what arrives for " << layoutOf(recv.getResult()) << ", but it is "
              << layoutOf(send.getValue());
-  diagnostic.attachNote(send.getLoc()) << "the send, of stage " << part.peer;
+  diagnostic.attachNote(send.getLoc()) << "the send";
   return diagnostic;
 }
 
@@ -220,24 +237,24 @@ LogicalResult LayoutVerifier::verifySum(Operation &op, LayoutAttr &layout) {
                                          ? "cut: its ranks hold different parts"
                                          : "whole already; it would be counted several "
                                            "times");
-  ArrayRef<int64_t> members = communicatorOf(op).getPipeline();
-  if (members.size() > 1) {
-    auto share = sharers.find(op.getOperand(0));
-    bool known = layout.isPartialOver(pipelineAxis) && share != sharers.end();
-    if (!known || share->second != std::set<int64_t>(members.begin(), members.end()))
-      return emitModelError(&op) << "sums over the pipeline coordinates of @"
-                                 << communicatorOf(op).getSymName()
-                                 << ", which are not those that have a share of the value";
-    axes.push_back(pipelineAxis);
-  }
   layout = without(layout, axes);
   return success();
 }
 
+/// Sums and moves over whole axes. What works on factors of axes, or between the steps of a redistribution
+/// that takes several, states no layouts; its ends do.
+static bool isCovered(Operation &op) {
+  auto reduction = op.getAttrOfType<StringAttr>("reduction");
+  return isa<ccl::AllReduceOp, ccl::ReduceScatterOp, ccl::AllGatherOp, ccl::AllToAllOp, ccl::SliceOp,
+             ccl::KeepFirstOp>(op) &&
+         (!reduction || reduction.getValue() == "sum");
+}
+
 LogicalResult LayoutVerifier::verifyCollective(Operation &op) {
   LayoutAttr in = layoutOf(op.getOperand(0)), out = layoutOf(op.getResult(0));
-  if (!in || !out)
-    return emitModelError(&op) << "has no layouts; what it makes of its operand cannot be checked";
+  if (!in || !out || !isCovered(op) ||
+      !llvm::all_of(ccl::parseAxes(axisNamesOf(op)), [](const ccl::Axis &axis) { return axis.isWhole(); }))
+    return success();
   SmallVector<StringRef> axes = axesOf(op);
   auto verify = [&](bool fits) -> LogicalResult {
     if (fits)
@@ -274,7 +291,14 @@ LayoutAttr LayoutVerifier::getPending(const Content &content) const {
   SmallVector<PartialAttr> partial = llvm::filter_to_vector(
       layout.getPartial(), [](PartialAttr entry) { return entry.getAxis().getName() != kMicrobatchAxis; });
   layout = layout.withPartial(partial);
-  return content.sharers.size() > 1 ? withSumOver(layout, pipelineAxis) : layout;
+  return layout;
+}
+
+bool LayoutVerifier::isWholeIn(Phase phase, StringRef symbol) const {
+  if (phase != Phase::Reduce)
+    return phase == Phase::Begin || phase == Phase::Update;
+  auto state = symbols.lookup<StateOp>(symbol);
+  return !state || !state.getHolders();
 }
 
 LogicalResult LayoutVerifier::verifyLocalType(Operation &op, StringRef symbol, Type type) {
@@ -303,16 +327,14 @@ LogicalResult LayoutVerifier::verifyLoad(LoadOp load, int64_t coordinate) {
   if (auto parameter = symbols.lookup<ParameterOp>(load.getSymbol()))
     return verify(normalize(parameter.getLayoutAttr()));
   Content &content = states[load.getSymbol()];
-  Phase phase = getPhase(load);
-  if (phase != Phase::Begin && phase != Phase::Update) {
-    accumulators.push_back(load);
+  if (!isWholeIn(getPhase(load), load.getSymbol())) {
+    accumulators.push_back({load, coordinate});
     return success();
   }
   if (auto whole = content.whole.find(coordinate); whole != content.whole.end())
     return verify(whole->second);
-  if (content.sharers.size() > 1)
-    sharers[load.getResult()] = content.sharers;
-  return verify(getPending(content));
+  auto state = symbols.lookup<StateOp>(load.getSymbol());
+  return verify(state && state.isPersistent() ? normalize(state.getLayoutAttr()) : getPending(content));
 }
 
 LogicalResult LayoutVerifier::verifyStore(StoreOp store, int64_t coordinate) {
@@ -324,7 +346,7 @@ LogicalResult LayoutVerifier::verifyStore(StoreOp store, int64_t coordinate) {
   if (declared && layout && layout.getDims() != declared.getDims())
     return emitModelError(store) << "sets @" << store.getSymbol() << ", whose layout is " << declared
                                  << ", to " << layout;
-  bool once = getPhase(store) == Phase::Begin || getPhase(store) == Phase::Update;
+  bool once = isWholeIn(getPhase(store), store.getSymbol());
   if (layout && !layout.getPartial().empty() && (once || isa<ParameterOp>(target)))
     return emitModelError(store) << (isa<ParameterOp>(target) ? "updates @" : "completes @")
                                  << store.getSymbol() << " from a value that is not summed over "
@@ -337,11 +359,11 @@ LogicalResult LayoutVerifier::verifyStore(StoreOp store, int64_t coordinate) {
   if (isa<ParameterOp>(target))
     return success();
   Content &content = states[store.getSymbol()];
+  content.isSet = true;
   if (once) {
     content.whole[coordinate] = layout;
     return success();
   }
-  content.sharers.insert(coordinate);
   if (!content.accumulated)
     content.accumulated = layout;
   if (content.accumulated == layout)
@@ -350,12 +372,18 @@ LogicalResult LayoutVerifier::verifyStore(StoreOp store, int64_t coordinate) {
                                << ", in which others add " << content.accumulated;
 }
 
-/// A sum begins with what is stored in the end.
+/// A sum begins with what is stored in the end; what was stored once, before the walk, is there all the time.
 LogicalResult LayoutVerifier::verifyAccumulation() {
-  for (LoadOp load : accumulators)
-    if (LayoutAttr held = states[load.getSymbol()].accumulated; held != layoutOf(load.getResult()))
+  for (auto [load, coordinate] : accumulators) {
+    const Content &content = states[load.getSymbol()];
+    auto whole = content.whole.find(coordinate);
+    LayoutAttr held =
+        content.accumulated || whole == content.whole.end() ? content.accumulated : whole->second;
+    if (held != layoutOf(load.getResult()))
       return emitModelError(load) << "takes @" << load.getSymbol() << " for " << layoutOf(load.getResult())
                                   << ", but it holds " << held;
+  }
+  accumulators.clear();
   return success();
 }
 
@@ -364,14 +392,16 @@ LogicalResult LayoutVerifier::verifyResults() {
   for (auto state : module.getOps<StateOp>()) {
     const Content &content = states[state.getSymName()];
     LayoutAttr pending = getPending(content);
-    if (!pending || pending.getPartial().empty() || state.getKind() == "statistic" ||
-        state.getKind() == "accumulator")
+    if (!llvm::is_contained({"gradient", "loss", "output"}, state.getKind()))
       continue;
-    for (int64_t coordinate : content.sharers)
-      if (!content.whole.contains(coordinate))
-        return state.emitError("@") << state.getSymName() << " is left as " << pending
-                                    << " on pipeline coordinate " << coordinate
-                                    << "; its sum is never completed";
+    if (!content.isSet)
+      return state.emitError("@") << state.getSymName() << ", a result of the step, is set by no stage";
+    if (!pending || pending.getPartial().empty())
+      continue;
+    // Where a share is handed over, only the one that takes it completes the sum.
+    if (content.whole.empty())
+      return state.emitError("@") << state.getSymName() << " is left as " << pending
+                                  << "; its sum is never completed";
   }
   return success();
 }
@@ -387,11 +417,6 @@ LogicalResult LayoutVerifier::verifyOp(Operation &op, int64_t coordinate) {
     return verifyStore(store, coordinate);
   if (auto recv = dyn_cast<ccl::RecvOp>(op))
     return verifyReceive(recv);
-  // Shares go with a sum until it is taken.
-  for (Value operand : op.getOperands())
-    if (auto share = sharers.find(operand); share != sharers.end())
-      for (Value result : op.getResults())
-        sharers.try_emplace(result, std::set<int64_t>(share->second));
   if (auto launch = dyn_cast<LaunchOp>(op))
     return verifyLaunch(launch);
   if (op.hasTrait<nn::Reinterprets>())
@@ -411,17 +436,17 @@ LogicalResult LayoutVerifier::verifyPass(llvm::function_ref<bool(Phase)> isWante
 }
 
 LogicalResult LayoutVerifier::verify() {
-  // Every copy of a parameter needs the sum, whether or not its own stage adds to it.
-  for (auto state : module.getOps<StateOp>())
-    if (auto parameter = symbols.lookup<ParameterOp>(state.getOf().value_or("")))
-      for (int64_t holder : parameter.getHolders().value_or(ArrayRef<int64_t>()))
-        states[state.getSymName()].sharers.insert(plan.pipeline.coordinateOf(holder));
+  for (StageOp stage : plan.pipeline.stages)
+    for (auto send : stage.getBody().front().getOps<ccl::SendOp>())
+      if (!getPart(send).isTransfer())
+        sent[{send.getCommunicator(), getPhase(send)}].push_back(send);
   auto is = [](Phase wanted) { return [wanted](Phase phase) { return phase == wanted; }; };
   auto isWalked = [](Phase phase) {
     return phase == Phase::Forward || phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
   };
   return success(succeeded(verifyPass(is(Phase::Prologue))) && succeeded(verifyPass(is(Phase::Begin))) &&
                  succeeded(verifyPass(isWalked)) && succeeded(verifyAccumulation()) &&
+                 succeeded(verifyPass(is(Phase::Reduce))) && succeeded(verifyAccumulation()) &&
                  succeeded(verifyPass(is(Phase::Update))) && succeeded(verifyResults()));
 }
 

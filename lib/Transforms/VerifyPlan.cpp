@@ -19,10 +19,13 @@ using namespace plumb;
 /// Every action is there once, on its coordinate, in an order that the dataflow and the transfers allow.
 static LogicalResult verifyActions(const Pipeline &pipeline, const schedule::Schedule &actions) {
   FailureOr<schedule::Problem> problem = getScheduleProblem(pipeline);
-  if (failed(problem))
+  FailureOr<schedule::Schedule> solution = toSolution(pipeline, actions);
+  if (failed(problem) || failed(solution))
     return failure();
+  // The limit is on the arena, which plan-memory lays out to the byte; here it guided the choice.
+  problem->memoryLimit = std::numeric_limits<double>::infinity();
   schedule::VerifyOptions options{schedule::Transfers::Streams, schedule::ListForm::Lowered};
-  if (auto diagnostic = schedule::verify(*problem, actions, options)) {
+  if (auto diagnostic = schedule::verify(*problem, *solution, options)) {
     ModuleOp module = pipeline.module;
     return findOp<ScheduleOp>(module).emitError(diagnostic->toString());
   }

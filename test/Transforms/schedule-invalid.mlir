@@ -86,3 +86,38 @@ plumb.stage @submod_pp_0 index 0 {
 }
 plumb.stage @submod_pp_1 index 1 {
 }
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+// expected-error@+1 {{costs are given for 1 stages, there are 2}}
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2 {plumb.costs = {stages = array<f64: 1.0, 1.0, 1.0>, transfer = 0.0 : f64}}
+plumb.stage @submod_pp_0 index 0 {
+}
+plumb.stage @submod_pp_1 index 1 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 1]
+// expected-error@+1 {{a rank may use 100 bytes, but parameters, gradients, inputs and outputs of pipeline coordinate 0 alone have 128}}
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2 {plumb.memory_limit = 100 : i64}
+plumb.stage @submod_pp_0 index 0 {
+  %x = plumb.input "x" index 0 : tensor<32xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+// expected-error@+1 {{places no stage on coordinate 1}}
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2 {plumb.ranks = array<i64: 0, 0>}
+plumb.stage @submod_pp_0 index 0 {
+}
+plumb.stage @submod_pp_1 index 1 {
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+// expected-error@+1 {{'plumb.copies' must be on a plumb.pipeline and hold a number of copies, an i64 of at least 1}}
+plumb.pipeline axis "pp" schedule "dualpipe" microbatches 2 {plumb.copies = 0 : i64}

@@ -49,6 +49,8 @@
 // NOTHING: error: there is no plumb.schedule; run the pass schedule first
 // RUN: sed 's/table = array<i64: 0, 1, 0, 1>/table = array<i64: 0, 9, 0, 1>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=TABLE
 // TABLE: has a slot class {{.*}}, which needs a name, a non-negative stride, and a table of 4 slots below that number
+// RUN: sed 's/{name = "input_0", stride = 128 : i64, table = array<i64: 0, 1, 2, 3>}/{name = "input_0", stride = 128 : i64, table = array<i64: 0, 2, 1, 3>}/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=HOST
+// HOST: 'plumb.input' has the slot class 4, but the host finds microbatch m of it 128 * m bytes from the first
 // RUN: sed 's/plumb.stream = 1/plumb.stream = 5/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=STREAM
 // STREAM: is on stream 5; transfers between ranks have a stream of 1 to 2
 
@@ -70,9 +72,9 @@
 // RUN: sed 's/"tp" = 2\]/"tp" = 2, "dp" = 2]/; s/@tp axes \["tp"\]/@tp axes ["dp"]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=GROUP
 // GROUP: 'ccl.all_reduce' sums over the axis "dp", over which the value is whole already
 
-// A copy on another coordinate has a share of the gradient; a parameter that has a gradient is not updated.
+// A copy on another coordinate is never updated; a parameter that has a gradient is not.
 // RUN: sed 's/owner 1 holders \[1\]/owner 1 holders [0, 1]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=COPIES
-// COPIES: 'plumb.load' takes @grad.head.weight for #plumb.layout<@mesh, [{}, {}]>, but it holds #plumb.layout<@mesh, [{}, {}], partial = {"pp" : sum}>
+// COPIES: @head.weight is updated 0 times in a step on pipeline coordinate 0; each copy must be updated once
 // RUN: sed '/plumb.store @head.weight/d' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=UPDATE
 // UPDATE: @head.weight is updated 0 times in a step on pipeline coordinate 1; each copy must be updated once
 // RUN: sed '/plumb.store @loss/d' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=LOSS

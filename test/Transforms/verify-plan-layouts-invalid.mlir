@@ -63,7 +63,7 @@ plumb.stage @submod_pp_0 index 0 {
 
 plumb.mesh @mesh ["pp" = 1, "dp" = 2]
 plumb.pipeline axis "pp" schedule "gpipe" microbatches 1
-// expected-error@+1 {{@loss is left as #plumb.layout<@mesh, [], partial = {"dp" : sum}> on pipeline coordinate 0; its sum is never completed}}
+// expected-error@+1 {{@loss is left as #plumb.layout<@mesh, [], partial = {"dp" : sum}>; its sum is never completed}}
 plumb.state @loss "loss" : tensor<f32> layout <@mesh, []>
 func.func @k() -> tensor<f32> { %0 = arith.constant dense<0.0> : tensor<f32> return %0 : tensor<f32> }
 plumb.stage @submod_pp_0 index 0 {
@@ -90,4 +90,13 @@ plumb.stage @submod_pp_0 index 0 {
   %x = plumb.input "x" index 0 : tensor<4xf32>
   // expected-error@+1 {{'nn.relu' is no call that a program can make; run the pass form-kernels first}}
   %y = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 1]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 1
+// expected-error@+1 {{@output.0, a result of the step, is set by no stage}}
+plumb.state @output.0 "output" index 0 : tensor<4xf32> layout <@mesh, [{}]>
+plumb.stage @submod_pp_0 index 0 {
 }

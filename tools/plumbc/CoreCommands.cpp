@@ -6,6 +6,7 @@
 
 #include "Commands.h"
 #include "Driver.h"
+#include "plumb/Import/PlanSpec.h"
 #include "plumb/Redistribution/Interpreter.h"
 #include "plumb/Redistribution/LayoutText.h"
 #include "plumb/Redistribution/Report.h"
@@ -29,9 +30,29 @@ struct ScheduleArguments {
   int ranks = 0, microbatches = 0;
 };
 
+/// Costs are four numbers, or a file that has them for each stage.
+bool readCosts(schedule::GenerateRequest &request) {
+  if (request.costs.find_first_not_of("0123456789.,+-eE ") == std::string::npos)
+    return true;
+  Diagnostics diagnostics;
+  std::optional<spec::Costs> costs;
+  if (std::optional<Source> source = Source::open(request.costs, diagnostics))
+    costs = spec::parseCosts(std::make_shared<const Source>(std::move(*source)), diagnostics);
+  diagnostics.print(std::cerr);
+  if (!costs)
+    return false;
+  request.costs.clear();
+  request.transferCost = costs->transfer;
+  for (const spec::Costs::Stage &stage : costs->stages)
+    request.stageCosts.push_back({stage.forward, stage.inputGrad, stage.weightGrad});
+  return true;
+}
+
 int runSchedule(ScheduleArguments &arguments) {
   schedule::CommandOutput output;
   if (arguments.file.empty()) {
+    if (!readCosts(arguments.generate))
+      return kRejected;
     arguments.generate.ranks = arguments.ranks;
     arguments.generate.microbatches = arguments.microbatches;
     output = schedule::runGenerate(arguments.generate);
@@ -62,7 +83,8 @@ void plumb::addScheduleCommand(CLI::App &app, Command &command) {
   sub->add_option("--ranks", arguments->ranks, "pipeline ranks");
   sub->add_option("--microbatches", arguments->microbatches)->required();
   sub->add_option("--stages-per-rank", arguments->generate.stagesPerRank);
-  sub->add_option("--costs", arguments->generate.costs, "F,I,W,C: times of a stage, and of a transfer");
+  sub->add_option("--costs", arguments->generate.costs,
+                  "F,I,W,C: times of a stage, and of a transfer; or a JSON file with those of each stage");
   sub->add_option("--activation-memory", arguments->generate.activationMemory,
                   "F,I,W: change of memory; default 1,0,-1");
   sub->add_option("--memory-limit", arguments->generate.memoryLimit);

@@ -62,7 +62,7 @@ bool Driver::loadPlan(const std::string &path) {
   if (!source)
     return false;
   plan = spec::parsePlanSpec(std::make_shared<const Source>(std::move(*source)), reported);
-  return plan.has_value();
+  return plan && spec::readReferencedFiles(*plan, reported);
 }
 
 void Driver::usePlanOfOneRank(mlir::ModuleOp compiled) {
@@ -71,7 +71,13 @@ void Driver::usePlanOfOneRank(mlir::ModuleOp compiled) {
   for (spec::MeshAxis &axis : plan->mesh)
     axis.size.value = 1;
   plan->pipeline.microbatches.value = 1;
+  plan->pipeline.schedule.value = "gpipe";
   plan->pipeline.stagesPerRank.reset();
+  plan->pipeline.placement.reset();
+  plan->pipeline.ranks.reset();
+  plan->pipeline.actions.reset();
+  plan->costs.reset();
+  plan->memoryLimit.reset();
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,6 +2,8 @@
 
 #include "Summary.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Schedule/Report.h"
+#include "plumb/Transforms/ScheduleProblem.h"
 #include "plumb/Transforms/Utils.h"
 #include "llvm/Support/Format.h"
 #include <map>
@@ -36,6 +38,25 @@ static void printCalls(StageOp stage, int64_t microbatches, llvm::raw_ostream &o
     os << ", " << total.first << " " << kind << " (" << total.second << " bytes)";
 }
 
+/// What the schedule costs: in the plan's own times, or in operations.
+static void printSchedule(const Pipeline &pipeline, llvm::raw_ostream &os) {
+  FailureOr<schedule::Schedule> actions = readSchedule(pipeline);
+  FailureOr<schedule::Problem> problem = getScheduleProblem(pipeline);
+  if (failed(actions) || failed(problem))
+    return;
+  FailureOr<schedule::Schedule> solution = toSolution(pipeline, std::move(*actions));
+  if (failed(solution))
+    return;
+  schedule::Result<schedule::Simulation> simulation = schedule::simulate(*problem, *solution);
+  if (!simulation)
+    return;
+  os << "  makespan " << llvm::format("%.6g", simulation->makespan) << ", bubble "
+     << llvm::format("%.2f", 100 * simulation->bubble) << " %; peak activations of the ranks, in bytes:";
+  for (double peak : simulation->peakActivations)
+    os << " " << llvm::format("%.0f", peak);
+  os << "\n  critical path: " << schedule::describePath(*problem, *solution, *simulation) << "\n";
+}
+
 void plumb::printSummary(mlir::ModuleOp module, llvm::raw_ostream &os) {
   auto mesh = findOp<MeshOp>(module);
   auto pipeline = findOp<PipelineOp>(module);
@@ -47,6 +68,8 @@ void plumb::printSummary(mlir::ModuleOp module, llvm::raw_ostream &os) {
   }
   os << ": " << ranks << (ranks == 1 ? " rank" : " ranks") << ", schedule " << pipeline.getSchedule() << ", "
      << microbatches << (microbatches == 1 ? " microbatch\n" : " microbatches\n");
+  if (FailureOr<Pipeline> stages = Pipeline::read(module); succeeded(stages) && !stages->stages.empty())
+    printSchedule(*stages, os);
   if (auto arena = module->getAttrOfType<DenseI64ArrayAttr>("plumb.arena"))
     for (auto [coordinate, bytes] : llvm::enumerate(arena.asArrayRef()))
       os << "  memory of a rank of pipeline coordinate " << coordinate << ": " << bytes << " bytes\n";

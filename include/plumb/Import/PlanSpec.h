@@ -68,14 +68,31 @@ struct Sharing {
   std::string choice;         ///< `replicate`, `transmit` or `auto`.
 };
 
+/// A file that the spec names, relative to its own folder. `source` is null until `readReferencedFiles`.
+struct ReferencedFile {
+  Located<std::string> path;
+  std::shared_ptr<const Source> source;
+};
+
+/// Times of one microbatch, in any unit.
+struct Costs {
+  struct Stage {
+    double forward = 0, inputGrad = 0, weightGrad = 0;
+  };
+  std::vector<Stage> stages;
+  double transfer = 0; ///< Between two ranks.
+};
+
 struct Pipeline {
   Range range;
   Located<std::string> axis{"pp"};
   Located<std::string> schedule{"1f1b"};
   Located<int64_t> microbatches{1};
   std::optional<Located<int64_t>> stagesPerRank;
-  std::optional<Located<std::string>> placement; ///< `loop` or `v`; that of the schedule if not given.
-  std::optional<std::string> skipConnections;    ///< `direct`, `forward` or `auto`.
+  std::optional<Located<std::string>> placement;      ///< `loop` or `v`; that of the schedule if not given.
+  std::optional<Located<std::vector<int64_t>>> ranks; ///< Of each stage, instead of a placement.
+  std::optional<ReferencedFile> actions;              ///< The CSV file of the schedule `custom`.
+  std::optional<std::string> skipConnections;         ///< `direct`, `forward` or `auto`.
   std::vector<SplitPoint> split;
   std::optional<SplitPolicy> policy; ///< Instead of split points.
   std::vector<Sharing> sharing;      ///< The last entry that matches counts.
@@ -181,6 +198,9 @@ struct PlanSpec {
   std::optional<Loss> loss;
   std::optional<Optimizer> optimizer;
   std::optional<Located<std::string>> topology; ///< JSON, checked; see Redistribution/Topology.h.
+  std::optional<int64_t> memoryLimit;           ///< Bytes of a rank.
+  std::optional<Costs> costs;
+  std::optional<ReferencedFile> costsFile; ///< From which the costs are read.
 
   Place place(Range range) const { return source->place(range); }
   const MeshAxis *findAxis(std::string_view name) const;
@@ -190,6 +210,13 @@ struct PlanSpec {
 /// nearest known one), keys that this version does not honour, mesh axes that do not exist. Reports all it
 /// finds.
 std::optional<PlanSpec> parsePlanSpec(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
+
+/// Reads the files that the spec names: the CSV file of a custom schedule, and measured costs. False if an
+/// error was reported.
+bool readReferencedFiles(PlanSpec &plan, Diagnostics &diagnostics);
+
+/// Reads costs from a file of their own: an object like that of the key `costs`.
+std::optional<Costs> parseCosts(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
 
 /// The JSON Schema (draft 2020-12) of the plan spec, indented, with a final newline.
 std::string planSchema();

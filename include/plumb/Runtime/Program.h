@@ -62,6 +62,8 @@ struct Tensor {
   std::span<const std::size_t> offsets;
   std::size_t stride = 0;
   std::span<const char *const> aliases = {};
+  /// Per microbatch the pipeline coordinate that makes its slice; empty: every one that holds the tensor.
+  std::span<const int> makers = {};
 };
 
 /// Ranks that talk to each other: those that differ only in `axes` and, when `pipeline` is not empty, in the

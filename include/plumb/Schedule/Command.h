@@ -8,6 +8,7 @@
 #ifndef PLUMB_SCHEDULE_COMMAND_H
 #define PLUMB_SCHEDULE_COMMAND_H
 
+#include "plumb/Schedule/Problem.h"
 #include <string>
 
 namespace plumb::schedule {
@@ -23,6 +24,9 @@ struct GenerateRequest {
   std::string activationMemory; // "F,I,W"; default 1,0,-1
   std::string memoryLimit;      // a number
   std::string format;           // csv, text or json; default text
+  /// The costs of each stage and of a transfer, instead of `costs`.
+  std::vector<StageCost> stageCosts = {};
+  double transferCost = 0;
 };
 
 struct ValidateRequest {

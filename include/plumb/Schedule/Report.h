@@ -13,6 +13,9 @@ namespace plumb::schedule {
 /// '.' is idle. Where `columns` are too few for texts, one letter a column: F, B, I, W, and O for a pair.
 std::string drawTimeline(const Schedule &schedule, const Simulation &simulation, int columns = 160);
 
+/// The first actions of the critical path, and how many there are.
+std::string describePath(const Problem &problem, const Schedule &schedule, const Simulation &simulation);
+
 /// The timeline, and below it makespan, bubble, bubble of the longest span and peak activations.
 std::string toText(const Choice &choice, const Simulation &simulation);
 

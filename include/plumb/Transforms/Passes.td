@@ -266,7 +266,7 @@ def Partition : Plumb_Pass<"partition"> {
   let description = [{
     Every tensor gets the shape of one rank's shard of one microbatch, every op is localised. Values that cross
     stages become a send and a receive on the communicator of that edge and direction. Accumulation into a state
-    becomes a load, a sum and a store.
+    becomes a load, a sum and a store. With `plumb.copies` each stage is made as often, copies behind the originals.
 
     Input:
 
@@ -384,8 +384,9 @@ def Schedule : Plumb_Pass<"schedule"> {
   let summary = "Chooses the action list of each pipeline coordinate";
   let description = [{
     A problem for the schedule core is read from the stages: edges from their sends, costs from the operations of
-    their kernels. The kind is that of `plumb.pipeline`; a module without backward phases runs forward only. Sends and
-    receives are placed, and the result is verified.
+    their kernels or from the plan (`plumb.costs`), activations from what lives on to the backward. The kind is that
+    of `plumb.pipeline`; a module without backward phases runs forward only; `custom` takes the list in
+    `plumb.actions`. Sends and receives are placed, and the result is verified.
 
     Input:
 
@@ -445,6 +446,7 @@ def PlanMemory : Plumb_Pass<"plan-memory"> {
     that live from part to part (one buffer per slot), and one region for what a phase uses alone, kernels' scratch
     included, packed by liveness; phases of one coordinate never overlap and share it. Views, in-place results and
     stored values take no memory of their own; a store whose value could not be made in the state is marked as a copy.
+    An arena above the plan's memory limit (`plumb.memory_limit`) is an error with the bytes by use.
 
     Input:
 

@@ -8,10 +8,23 @@
 
 namespace plumb {
 
-/// Costs are operations of the kernels that a phase launches; a transferred byte costs as much as
-/// `kOperationsPerByte` operations. Edges are the pairs of stages that ops send between. Reports a send that
-/// no schedule has an action for.
+/// The problem of one copy of the stages. Edges are the pairs of stages that ops send between.
+///
+/// Costs are those of the plan, or else the operations of the kernels that a phase launches, and
+/// `kOperationsPerByte` operations for each byte that is transferred. Activations are the bytes that live
+/// from the forward on to a backward, or from there to the weight gradients; what is left of the plan's
+/// memory limit besides parameters, states and inputs is theirs.
+///
+/// Reports a send that no schedule has an action for, costs of another number of stages, and a limit that the
+/// rest exceeds already.
 mlir::FailureOr<schedule::Problem> getScheduleProblem(const Pipeline &pipeline);
+
+/// The actions of a solution with the stages of the module, where each copy of a stage has a number of its
+/// own.
+schedule::Schedule toStages(const Pipeline &pipeline, schedule::Schedule actions);
+
+/// The reverse; an error at the `plumb.schedule` if an action runs a microbatch of another copy.
+mlir::FailureOr<schedule::Schedule> toSolution(const Pipeline &pipeline, schedule::Schedule actions);
 
 /// About what a GPU computes in the time in which its network moves one byte.
 inline constexpr double kOperationsPerByte = 100;

@@ -68,6 +68,7 @@ struct Pipeline {
   llvm::SmallVector<StageOp> stages;    ///< By index.
   llvm::SmallVector<int64_t> placement; ///< The coordinate of each stage.
   bool training = false;                ///< Some stage has a backward phase.
+  int64_t copies = 1;                   ///< Of each stage; copy c of stage s is c * stages / copies + s.
   llvm::SmallVector<llvm::SmallVector<Part>>
       handovers; ///< Per stage its sends to stages of its own coordinate.
 
@@ -80,6 +81,10 @@ struct Pipeline {
     return known ? placement[stage] : -1;
   }
   llvm::SmallVector<int64_t> stagesOf(int64_t coordinate) const;
+  int64_t stagesPerCopy() const { return static_cast<int64_t>(stages.size()) / copies; }
+  /// The copy of each stage that runs a microbatch.
+  int64_t copyOf(int64_t microbatch) const { return microbatch * copies / microbatches; }
+  bool runs(int64_t stage, int64_t microbatch) const { return copyOf(microbatch) == stage / stagesPerCopy(); }
   /// Whether a transfer of a stage stays on its coordinate.
   bool isHandover(int64_t stage, const Part &part) const {
     return part.isTransfer() && coordinateOf(stage) == coordinateOf(part.peer);

@@ -1,6 +1,6 @@
 //===- PlumbDialect.cpp - The plumb dialect and its op attributes ----------===//
 
-#include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -133,5 +133,5 @@ LogicalResult PlumbDialect::verifyOperationAttribute(Operation *op, NamedAttribu
     return success((stage && stage.getInt() >= 0) ||
                    (op->emitOpError("'") << name << "' must be a non-negative integer", false));
   }
-  return success();
+  return verifyPipelineAttribute(op, attribute);
 }

@@ -1,7 +1,7 @@
 //===- PlumbOps.cpp - Parsers and verifiers of the plumb operations --------===//
 
 #include "mlir/IR/OpImplementation.h"
-#include "plumb/Dialect/Plumb/Plumb.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -119,6 +119,8 @@ LogicalResult PipelineOp::verify() {
 }
 
 int64_t PipelineOp::coordinateOf(int64_t stage, int64_t ranks) {
+  if (auto list = (*this)->getAttrOfType<DenseI64ArrayAttr>(kRanksAttr))
+    return stage < list.size() ? list[stage] : -1;
   int64_t round = stage / ranks, position = stage % ranks;
   return getPlacement() == "v" && round % 2 ? ranks - 1 - position : position;
 }

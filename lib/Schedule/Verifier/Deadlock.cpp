@@ -86,7 +86,9 @@ void DeadlockGraph::addRowInOrder(int row) {
 /// Computations in order on their stream, calls in order of their launch and on their own streams.
 void DeadlockGraph::addRowOfStreams(int row) {
   const std::vector<Action> &actions = list.schedule.rows[row];
-  std::vector<int> onStream(2 * list.problem.edges.size(), -1); // last cell per (edge, direction)
+  // Last cell per edge, direction and copy of the stages.
+  size_t copies = list.problem.placements.size();
+  std::vector<int> onStream(2 * list.problem.edges.size() * copies, -1);
   int computed = -1, launched = -1;
   for (int cell = 0; cell < static_cast<int>(actions.size()); ++cell) {
     const Action &action = actions[cell];
@@ -102,7 +104,8 @@ void DeadlockGraph::addRowOfStreams(int row) {
     }
     if (action.isTransfer()) {
       bool isBackward = action.kind == ActionKind::SendBackward || action.kind == ActionKind::RecvBackward;
-      int &last = onStream[2 * list.edgeOf(action) + isBackward];
+      int &last =
+          onStream[(2 * list.edgeOf(action) + isBackward) * copies + list.problem.copyOf(action.microbatch)];
       if (last >= 0)
         graph.addEdge(finish[last], start[id]);
       last = id;

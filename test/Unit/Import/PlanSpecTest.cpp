@@ -292,11 +292,11 @@ TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"recompute", "precision", "memory_limit", "costs", "batch_norm", "bounds", "seed"})
+  for (const char *key : {"recompute", "precision", "batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json").substr(0, 65),
-            "1:46: \"schedule\" \"custom\" is not supported by this version, only ");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json"),
+            "1:46: the schedule \"custom\" needs the key \"actions\": its CSV file");
 }
 
 TEST(PlanSpec, MisspeltValuesSuggestTheNearest) {
@@ -462,4 +462,39 @@ TEST(PlanSpec, NoPrefixCrashes) {
       R"json({"mesh": {"pp": 2, "tp": 2}, "pipeline": {"split": {"a": "end"}}, "loss": {"output": 0}})json";
   for (size_t length = 0; length < text.size(); ++length)
     EXPECT_FALSE(errorsOf(text.substr(0, length)).empty());
+}
+
+TEST(PlanSpec, APlacementMayBeAList) {
+  EXPECT_EQ(
+      valid(R"json({"mesh": {"pp": 2}, "pipeline": {"placement": [0, 1, 1, 0]}})json").pipeline.ranks->value,
+      (std::vector<int64_t>{0, 1, 1, 0}));
+  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"placement": [0, 2]}})json"),
+            "1:47: a stage is placed on rank 2, but the axis \"pp\" has the ranks 0 to 1");
+  EXPECT_EQ(
+      errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "dualpipe", "placement": [0, 1]}})json"),
+      "1:71: the schedule \"dualpipe\" places stage s and its copy itself, on rank s and on its mirror "
+      "image");
+}
+
+TEST(PlanSpec, CostsAndTheMemoryLimitAreRead) {
+  PlanSpec plan = valid(R"json({"mesh": {"pp": 2}, "memory_limit": 4096,
+    "costs": {"stages": [{"F": 1, "I": 1.5, "W": 0.5}, {"F": 2, "I": 2, "W": 2}], "transfer": 0.25}})json");
+  EXPECT_EQ(plan.memoryLimit, 4096);
+  ASSERT_TRUE(plan.costs);
+  ASSERT_EQ(plan.costs->stages.size(), 2u);
+  EXPECT_EQ(plan.costs->stages[0].inputGrad, 1.5);
+  EXPECT_EQ(plan.costs->transfer, 0.25);
+  EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "costs": {"stages": [{"F": 1, "I": 1}]}})json"),
+            "1:42: an entry of \"stages\" needs the key \"W\"");
+}
+
+TEST(PlanSpec, FilesThatAreNotThereAreReportedWhereTheyAreNamed) {
+  PlanSpec plan = valid(R"json({"mesh": {"pp": 2},
+  "pipeline": {"schedule": "custom", "actions": "no/such.csv"}, "costs": "/dev/zero"})json");
+  Diagnostics diagnostics;
+  EXPECT_FALSE(readReferencedFiles(plan, diagnostics));
+  ASSERT_EQ(diagnostics.all().size(), 2u);
+  EXPECT_EQ(diagnostics.all()[0].place.line, 2u);
+  EXPECT_EQ(diagnostics.all()[0].message.substr(0, 39), "the file \"no/such.csv\" cannot be read: ");
+  EXPECT_EQ(diagnostics.all()[1].message, "the file \"/dev/zero\" cannot be read");
 }

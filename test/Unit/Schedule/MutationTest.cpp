@@ -9,6 +9,8 @@
 #include "plumb/Schedule/Communication.h"
 #include "plumb/Schedule/Generators.h"
 #include "plumb/Schedule/Verifier.h"
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <gtest/gtest.h>
 #include <map>
@@ -160,6 +162,163 @@ private:
   bool ok = true;
 };
 
+/// Plumb's programs: every cell is launched in row order, and runs when its stream and what it waits for
+/// allow.
+class StreamsMachine {
+public:
+  StreamsMachine(const Problem &problem, const Schedule &list) : problem(problem), list(list) {}
+
+  bool runsToItsEnd() {
+    for (int rank = 0; rank < problem.ranks; ++rank)
+      for (size_t cell = 0; cell < list.rows[rank].size(); ++cell)
+        if (!enter(rank, cell))
+          return false;
+    if (!pair() || !everythingIsListed())
+      return false;
+    size_t done = 0, total = 0;
+    for (const auto &row : list.rows)
+      total += row.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (Unit &unit : units) {
+        if (!unit.started && mayStart(unit))
+          moved = unit.started = true;
+        if (unit.started && !unit.finished && (!unit.partner || unit.partner->started)) {
+          moved = unit.finished = true;
+          ++done;
+        }
+      }
+    }
+    return done == total;
+  }
+
+private:
+  struct Unit {
+    std::vector<const Unit *> afterFinish; ///< Streams, and the events that it waits for.
+    const Unit *afterStart = nullptr;      ///< The call launched before it.
+    const Unit *partner = nullptr;
+    bool started = false, finished = false;
+  };
+  using Channel = std::tuple<int, int, bool, int>; ///< Lower stage, higher stage, backward, copy.
+
+  static bool mayStart(const Unit &unit) {
+    return (!unit.afterStart || unit.afterStart->started) &&
+           std::all_of(unit.afterFinish.begin(), unit.afterFinish.end(),
+                       [](const Unit *before) { return before->finished; });
+  }
+
+  bool isHere(int stage, int m, int rank) {
+    return stage >= 0 && stage < problem.stages && m >= 0 && m < problem.microbatches &&
+           problem.rankOf(stage, m) == rank;
+  }
+
+  /// What a computation reads must have been launched before it: an event that nobody has recorded holds
+  /// nobody up.
+  bool await(Unit &unit, int rank, Value value) {
+    auto maker = makers[rank].find(value);
+    if (maker == makers[rank].end())
+      return false;
+    unit.afterFinish.push_back(maker->second);
+    return true;
+  }
+
+  bool enterHalf(Unit &unit, int rank, const Action &half) {
+    int s = half.stage, m = half.microbatch;
+    if (!isHere(s, m, rank) || !ran.insert({half.kind, s, m}).second)
+      return false;
+    bool ok = true;
+    if (half.kind == ActionKind::WeightGrad)
+      return await(unit, rank, {'G', s, m});
+    if (half.kind != ActionKind::Forward)
+      ok = await(unit, rank, {'F', s, m});
+    int source = half.kind == ActionKind::Forward ? s - 1 : s + 1;
+    if (source >= 0 && source < problem.stages)
+      ok &= await(unit, rank, {half.kind == ActionKind::Forward ? 'F' : 'G', source, m});
+    return ok;
+  }
+
+  bool enterTransfer(Unit &unit, int rank, const Action &action) {
+    bool backward = action.kind == ActionKind::SendBackward || action.kind == ActionKind::RecvBackward;
+    int next = (action.isSend() != backward) ? action.stage + 1 : action.stage - 1, m = action.microbatch;
+    if (!isHere(action.stage, m, rank) || action.peer != next || next < 0 || next >= problem.stages ||
+        problem.rankOf(next, m) == rank)
+      return false;
+    Value value{backward ? 'G' : 'F', action.isSend() ? action.stage : next, m};
+    Channel channel{std::min(action.stage, next), std::max(action.stage, next), backward, problem.copyOf(m)};
+    if (!transferred.insert({action.isSend(), value}).second)
+      return false;
+    if (action.isSend() && !await(unit, rank, value))
+      return false;
+    unit.afterStart = launched[rank];
+    launched[rank] = &unit;
+    if (const Unit *&last = streams[{rank, channel}]; true) {
+      if (last)
+        unit.afterFinish.push_back(last);
+      last = &unit;
+    }
+    if (!action.isSend())
+      makers[rank][value] = &unit;
+    ends[channel][action.isSend()].push_back({value, &unit});
+    return true;
+  }
+
+  bool enter(int rank, size_t cell) {
+    const Action &action = list.rows[rank][cell];
+    Unit &unit = units.emplace_back();
+    if (action.isTransfer())
+      return enterTransfer(unit, rank, action);
+    if (action.kind == ActionKind::Overlap && action.microbatch == action.overlappedMicrobatch)
+      return false;
+    if (computed[rank])
+      unit.afterFinish.push_back(computed[rank]);
+    computed[rank] = &unit;
+    for (const Action &half : {action.first(), action.second()})
+      if (half.isCompute() && !enterHalf(unit, rank, half))
+        return false;
+    for (const Action &half : {action.first(), action.second()})
+      if (half.isCompute() && half.kind != ActionKind::WeightGrad)
+        makers[rank][{half.kind == ActionKind::Forward ? 'F' : 'G', half.stage, half.microbatch}] = &unit;
+    return true;
+  }
+
+  /// The k-th send of a channel meets its k-th receive.
+  bool pair() {
+    for (auto &[channel, sides] : ends) {
+      if (sides[0].size() != sides[1].size())
+        return false;
+      for (size_t k = 0; k < sides[0].size(); ++k) {
+        if (sides[0][k].first != sides[1][k].first)
+          return false;
+        sides[0][k].second->partner = sides[1][k].second;
+        sides[1][k].second->partner = sides[0][k].second;
+      }
+    }
+    return true;
+  }
+
+  bool everythingIsListed() {
+    for (int s = 0; s < problem.stages; ++s)
+      for (int m = 0; m < problem.microbatches; ++m) {
+        bool whole = ran.count({ActionKind::Backward, s, m}),
+             input = ran.count({ActionKind::InputGrad, s, m}),
+             weight = ran.count({ActionKind::WeightGrad, s, m});
+        if (!ran.count({ActionKind::Forward, s, m}) || input != weight || whole == input)
+          return false;
+      }
+    return true;
+  }
+
+  const Problem &problem;
+  const Schedule &list;
+  std::deque<Unit> units;
+  std::map<int, std::map<Value, const Unit *>> makers; ///< Per rank: what makes or brings a value.
+  std::map<int, const Unit *> computed, launched;
+  std::map<std::pair<int, Channel>, const Unit *> streams;
+  std::map<Channel, std::array<std::vector<std::pair<Value, Unit *>>, 2>> ends;
+  std::set<std::pair<bool, Value>> transferred;
+  std::set<std::tuple<ActionKind, int, int>> ran;
+};
+
 /// One random change, or several.
 void mutate(Schedule &list, std::mt19937 &random) {
   auto upTo = [&](size_t n) { return static_cast<size_t>(random() % n); };
@@ -216,4 +375,26 @@ TEST(Mutation, VerifierAgreesWithExecution) {
   }
   EXPECT_GT(accepted, 500);
   EXPECT_GT(rejected, 5000);
+}
+
+TEST(Mutation, VerifierAgreesWithExecutionOnStreams) {
+  std::mt19937 random(4);
+  int accepted = 0, rejected = 0;
+  for (int round = 0; round < 6000; ++round) {
+    std::vector<Kind> kinds = {Kind::GPipe,     Kind::OneFOneB, Kind::ZeroBubbleH1,       Kind::ZeroBubbleV,
+                               Kind::DualPipeV, Kind::DualPipe, Kind::InterleavedOneFOneB};
+    Kind kind = kinds[random() % kinds.size()];
+    bool onePerRank = kind == Kind::OneFOneB || kind == Kind::ZeroBubbleH1 || kind == Kind::DualPipe;
+    int ranks = kind == Kind::DualPipe ? 2 : 2 + random() % 2;
+    Problem problem = standardProblem(kind, ranks, ranks * (onePerRank ? 1 : 2), 2 * ranks);
+    Schedule list = *placeCommunication(problem, *generate(kind, problem));
+    for (int changes = random() % 4; changes > 0; --changes)
+      mutate(list, random);
+    std::optional<Diagnostic> error = verify(problem, list, {Transfers::Streams, ListForm::Lowered});
+    bool runs = StreamsMachine(problem, list).runsToItsEnd();
+    ASSERT_EQ(!error, runs) << (error ? error->toString() : "accepted") << "\n" << toCSV(list);
+    ++(error ? rejected : accepted);
+  }
+  EXPECT_GT(accepted, 1500);
+  EXPECT_GT(rejected, 3000);
 }

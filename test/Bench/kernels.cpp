@@ -1,7 +1,7 @@
 // Times the kernels of a transformer block on one core: GFLOP/s of products, GB/s of the rest, and compile
 // times.
 //
-//   plumb-kernel-bench [FILTER]
+//   tools/bench kernels [FILTER]
 #include "KernelHarness.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -1,7 +1,7 @@
 // Times the passes that cut a model into stages and assign its parameters, on models of growing size:
 // apply-spec with a policy, split-stages, assign-ownership. Times are of the processor, on one core.
 //
-//   plumb-stages-bench [OPS]...     5000 10000 20000 40000 if not given
+//   tools/bench stages [OPS]...     5000 10000 20000 40000 if not given
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"

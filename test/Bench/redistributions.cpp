@@ -1,6 +1,6 @@
 // Times the planner of redistributions on one core, on random layouts of meshes of one to four axes.
 //
-//   plumb-redistribution-bench [SEED] [QUESTIONS PER MESH]
+//   tools/bench redistributions [SEED] [QUESTIONS PER MESH]
 //
 // A line per mesh, tensor and set of steps: median, 90th percentile and longest planning time in milliseconds
 // of processor time, how many plans are proven optimal, how many move no more than the lower bound.

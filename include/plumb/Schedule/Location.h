@@ -1,0 +1,17 @@
+//===- Location.h - Where a cell stands in a CSV file -----------*- C++ -*-===//
+
+#ifndef PLUMB_SCHEDULE_LOCATION_H
+#define PLUMB_SCHEDULE_LOCATION_H
+
+#include <string_view>
+#include <utility>
+
+namespace plumb::schedule {
+
+/// Line and column, from 1, of a cell in the text that the list was read from. The column is 0 if the cell is -1 or not
+/// there.
+std::pair<int, int> locateCell(std::string_view text, int rank, int cell);
+
+} // namespace plumb::schedule
+
+#endif // PLUMB_SCHEDULE_LOCATION_H
