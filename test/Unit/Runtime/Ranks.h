@@ -3,8 +3,8 @@
 #ifndef PLUMB_TEST_UNIT_RUNTIME_RANKS_H
 #define PLUMB_TEST_UNIT_RUNTIME_RANKS_H
 
-#include "plumb/Runtime/Program.h"
 #include "plumb/Runtime/LocalWorld.h"
+#include "plumb/Runtime/Program.h"
 
 #include <cstring>
 #include <functional>
@@ -53,7 +53,7 @@ private:
 template <class T>
 using PerRank = std::vector<std::vector<T>>;
 
-inline host::Outcome run(int ranks, const std::function<void(TestRank &)> &body, std::uint64_t seed = 1) {
+inline Outcome run(int ranks, const std::function<void(TestRank &)> &body, std::uint64_t seed = 1) {
   return host::runRanks(ranks, seed, [&](int rank) {
     TestRank self(rank, ranks);
     body(self);
