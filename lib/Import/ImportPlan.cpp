@@ -20,8 +20,9 @@ public:
     module.getContext()->loadDialect<PlumbDialect>();
   }
 
-  void build() {
-    buildMesh();
+  LogicalResult build() {
+    if (failed(buildMesh()))
+      return failure();
     buildPipeline();
     if (plan_.batch)
       BatchRuleOp::create(builder_, at(plan_.batch->range), text(plan_.batch->of),
@@ -40,6 +41,7 @@ public:
       buildLossRule(*plan_.loss);
     if (plan_.optimizer)
       buildOptimizer(*plan_.optimizer);
+    return success();
   }
 
 private:
@@ -50,7 +52,9 @@ private:
   StringAttr text(const std::string &value) { return builder_.getStringAttr(value); }
   IntegerAttr integer(int64_t value) { return builder_.getI64IntegerAttr(value); }
 
-  void buildMesh() {
+  /// A model that has layouts of its own states the mesh that they are of. Its axes are the plan's; how many
+  /// ranks they have, the plan says.
+  LogicalResult buildMesh() {
     SmallVector<Attribute> axes;
     SmallVector<int64_t> sizes;
     for (const spec::MeshAxis &axis : plan_.mesh) {
@@ -60,10 +64,21 @@ private:
     std::string name = "mesh";
     while (SymbolTable::lookupSymbolIn(module_, name))
       name += "_";
+    for (auto stated : llvm::make_early_inc_range(module_.getOps<MeshOp>())) {
+      if (stated.getAxes().getValue() != ArrayRef(axes)) {
+        InFlightDiagnostic diagnostic = mlir::emitError(at(plan_.meshRange));
+        diagnostic << "the axes of the plan's mesh are not those of the model's; give both the same";
+        diagnostic.attachNote(stated.getLoc()) << "the model's mesh, of which it states layouts";
+        return diagnostic;
+      }
+      name = stated.getSymName().str();
+      stated.erase();
+    }
     auto mesh = MeshOp::create(builder_, at(plan_.meshRange), text(name), builder_.getArrayAttr(axes),
                                builder_.getDenseI64ArrayAttr(sizes));
     if (plan_.topology)
       mesh->setAttr(redistribution::topologyAttribute, text(plan_.topology->value));
+    return success();
   }
 
   void buildPipeline() {
@@ -234,6 +249,8 @@ private:
 
 } // namespace
 
-void importPlan(const spec::PlanSpec &plan, ModuleOp module) { PlanBuilder(plan, module).build(); }
+LogicalResult importPlan(const spec::PlanSpec &plan, ModuleOp module) {
+  return PlanBuilder(plan, module).build();
+}
 
 } // namespace plumb

@@ -31,6 +31,7 @@ struct Content {
   LayoutAttr accumulated;              ///< By the parts that run once per microbatch.
   std::map<int64_t, LayoutAttr> whole; ///< By those that run once per step, per coordinate.
   bool isSet = false;
+  std::set<int64_t> contributors; ///< The stages that set or add to it once per microbatch.
 };
 
 class LayoutVerifier {
@@ -50,6 +51,7 @@ private:
   LogicalResult verifyStore(StoreOp store, int64_t coordinate);
   LogicalResult verifyLocalType(Operation &op, StringRef symbol, Type type);
   LogicalResult verifyAccumulation();
+  LogicalResult verifyContributors(StateOp state, const std::set<int64_t> &contributors);
   LogicalResult verifyResults();
 
   /// One form for all layouts that mean the same: axes of one rank are left out, partial axes are sorted.
@@ -185,20 +187,31 @@ LogicalResult LayoutVerifier::verifyLaunch(LaunchOp launch) {
   return success();
 }
 
-/// The axes that shard a value, wherever they do.
-static std::set<std::tuple<StringRef, int64_t, int64_t>> getShardingAxes(LayoutAttr layout) {
-  std::set<std::tuple<StringRef, int64_t, int64_t>> axes;
+/// The axes that shard a value, wherever they do: of each axis the ranges of its digits, as the ranks before
+/// a range and up to its end. Factors that follow each other are one range.
+static std::set<std::tuple<StringRef, int64_t, int64_t>> getShardingAxes(ModuleOp module, LayoutAttr layout) {
+  std::set<std::tuple<StringRef, int64_t, int64_t>> axes, joined;
   for (DimShardingAttr dim : layout.getDims())
-    for (AxisRefAttr axis : dim.getAxes())
-      axes.insert({axis.getName().getValue(), axis.getPreSize(), axis.getSize()});
-  return axes;
+    for (AxisRefAttr axis : dim.getAxes()) {
+      int64_t before = axis.isWhole() ? 1 : axis.getPreSize();
+      axes.insert({axis.getName().getValue(), before, before * getAxisSize(module, axis)});
+    }
+  for (auto [name, begin, end] : axes) {
+    auto last = joined.empty() ? joined.end() : std::prev(joined.end());
+    if (last != joined.end() && std::get<0>(*last) == name && std::get<2>(*last) == begin) {
+      begin = std::get<1>(*last);
+      joined.erase(last);
+    }
+    joined.insert({name, begin, end});
+  }
+  return joined;
 }
 
 /// A view moves axes between dims, nothing else.
 LogicalResult LayoutVerifier::verifyView(Operation &op) {
   LayoutAttr from = layoutOf(op.getOperand(0)), to = layoutOf(op.getResult(0));
   if (!from || !to || from == to ||
-      (from.getPartial() == to.getPartial() && getShardingAxes(from) == getShardingAxes(to)))
+      (from.getPartial() == to.getPartial() && getShardingAxes(module, from) == getShardingAxes(module, to)))
     return success();
   return emitModelError(&op) << "is a view of " << from << ", but says that it is " << to;
 }
@@ -364,6 +377,7 @@ LogicalResult LayoutVerifier::verifyStore(StoreOp store, int64_t coordinate) {
     content.whole[coordinate] = layout;
     return success();
   }
+  content.contributors.insert(static_cast<int64_t>(store->getParentOfType<StageOp>().getIndex()));
   if (!content.accumulated)
     content.accumulated = layout;
   if (content.accumulated == layout)
@@ -387,6 +401,17 @@ LogicalResult LayoutVerifier::verifyAccumulation() {
   return success();
 }
 
+/// Where copies of a stage share the microbatches out, each of them contributes to what any of them does.
+LogicalResult LayoutVerifier::verifyContributors(StateOp state, const std::set<int64_t> &contributors) {
+  int64_t stages = plan.pipeline.stagesPerCopy(), copies = plan.pipeline.copies;
+  for (int64_t stage : contributors)
+    for (int64_t copy = 0; copy < copies; ++copy)
+      if (int64_t other = stage % stages + copy * stages; !contributors.contains(other))
+        return state.emitError("@") << state.getSymName() << " is set by stage " << stage
+                                    << ", but not by its copy " << other << ", which runs other microbatches";
+  return success();
+}
+
 /// What a step leaves for who asks for it is whole.
 LogicalResult LayoutVerifier::verifyResults() {
   for (auto state : module.getOps<StateOp>()) {
@@ -396,6 +421,8 @@ LogicalResult LayoutVerifier::verifyResults() {
       continue;
     if (!content.isSet)
       return state.emitError("@") << state.getSymName() << ", a result of the step, is set by no stage";
+    if (failed(verifyContributors(state, content.contributors)))
+      return failure();
     if (!pending || pending.getPartial().empty())
       continue;
     // Where a share is handed over, only the one that takes it completes the sum.

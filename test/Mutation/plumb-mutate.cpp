@@ -25,6 +25,7 @@
 #include "llvm/Support/ToolOutputFile.h"
 #include <map>
 #include <random>
+#include <set>
 
 using namespace mlir;
 using namespace plumb;
@@ -253,6 +254,37 @@ private:
     return true;
   }
 
+  /// What one rank does for different microbatches, interleaved anew: what it does for one microbatch keeps
+  /// its order, and so do the messages of one kind.
+  bool changeOrder() {
+    auto schedule = findOp<ScheduleOp>(module);
+    SmallVector<StringRef> rows(schedule.getActions().getAsValueRange<StringAttr>()), cells;
+    StringRef &row = rows[upTo(rows.size())];
+    if (row.contains('('))
+      return false;
+    row.split(cells, ',');
+    auto isDigit = [](char c) { return llvm::isDigit(c); };
+    std::string changed;
+    while (!cells.empty()) {
+      std::set<StringRef> begun;
+      SmallVector<size_t> free; // Of each microbatch and each kind of message the first.
+      for (auto [index, cell] : llvm::enumerate(cells)) {
+        StringRef kind = cell.rtrim("0123456789"), microbatch = cell.substr(kind.size());
+        bool isFirst = begun.insert(microbatch).second;
+        if ((kind.drop_while(isDigit).size() == 1 || begun.insert(kind).second) && isFirst)
+          free.push_back(index);
+      }
+      size_t next = free[upTo(free.size())];
+      changed += (changed.empty() ? "" : ",") + cells[next].str();
+      cells.erase(cells.begin() + static_cast<long>(next));
+    }
+    if (changed == row)
+      return false;
+    row = changed;
+    schedule.setActionsAttr(builder.getStrArrayAttr(rows));
+    return true;
+  }
+
   ModuleOp module;
   std::mt19937_64 &random;
   OpBuilder builder;
@@ -275,6 +307,7 @@ const std::vector<std::pair<const char *, Mutator::Change>> Mutator::changes = {
     {"another slot", &Mutator::changeSlotTable},
     {"other events", &Mutator::changeEvents},
     {"other actions", &Mutator::changeActions},
+    {"another order", &Mutator::changeOrder},
 };
 
 bool write(ModuleOp module, const std::string &path) {

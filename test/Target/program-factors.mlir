@@ -6,5 +6,5 @@
 plumb.mesh @mesh ["tp" = 4]
 plumb.parameter @w : tensor<8xf32> layout <@mesh, [{"tp":(1)2}]>
 plumb.stage @submod_pp_0 index 0 {
-  %w = plumb.load @w : tensor<4xf32>
+  %w = plumb.load @w {plumb.layouts = [#plumb.layout<@mesh, [{"tp":(1)2}]>]} : tensor<4xf32>
 }

@@ -46,6 +46,7 @@ plumb.stage @submod_pp_0 index 0 {
 // The other copy.
 plumb.stage @submod_pp_1 index 1 {
   %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<8x4xf32>
+  %0 = plumb.redistribute %g from <@mesh, [{}, {}], partial = {"dp" : sum, "pp" : sum}> to <@mesh, [{}, {}]> global tensor<8x4xf32> {plumb.phase = #plumb.phase<update>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
 }
 
 // -----

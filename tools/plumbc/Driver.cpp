@@ -90,8 +90,8 @@ OwningOpRef<mlir::ModuleOp> Driver::import() {
     module = importModel(*model, *context, reported);
   else
     module = parseSourceString<mlir::ModuleOp>(modelText, ParserConfig(context.get()), path);
-  if (module && plan)
-    importPlan(*plan, *module);
+  if (module && plan && failed(importPlan(*plan, *module)))
+    return {};
   return module;
 }
 

@@ -11,8 +11,9 @@ namespace plumb {
 
 /// Puts the operations of a plan in front of those of the model: mesh, pipeline, split, layout, input and
 /// loss rules, optimizer. Each is located at its value in the spec. The mesh is called `@mesh`, or a longer
-/// name if the model has that one.
-void importPlan(const spec::PlanSpec &plan, mlir::ModuleOp module);
+/// name if the model has that one. Layouts that the model states are of
+/// the plan's mesh too; it is an error if the model's own mesh has other axes.
+mlir::LogicalResult importPlan(const spec::PlanSpec &plan, mlir::ModuleOp module);
 
 } // namespace plumb
 

@@ -21,7 +21,7 @@ std::string printedPlan(const std::string &text, const std::string &modules = ""
     ModuleNameOp::create(builder, builder.getUnknownLoc(), builder.getStringAttr(modules),
                          mlir::StringAttr());
   }
-  importPlan(*plan, *module);
+  EXPECT_TRUE(mlir::succeeded(importPlan(*plan, *module)));
   EXPECT_TRUE(mlir::succeeded(module->verify()));
   std::string result;
   llvm::raw_string_ostream stream(result);
