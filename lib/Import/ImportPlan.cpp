@@ -73,6 +73,7 @@ private:
       }
       name = stated.getSymName().str();
       stated.erase();
+      builder_.setInsertionPointToStart(module_.getBody());
     }
     auto mesh = MeshOp::create(builder_, at(plan_.meshRange), text(name), builder_.getArrayAttr(axes),
                                builder_.getDenseI64ArrayAttr(sizes));

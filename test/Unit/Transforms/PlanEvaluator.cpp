@@ -170,10 +170,7 @@ static std::function<double(ArrayRef<double>)> formulaOf(Operation *op) {
         double factor = cast<FloatAttr>(scale->getAttr("factor")).getValueAsDouble();
         return [factor](ArrayRef<double> x) { return x[0] * factor; };
       })
-      .Case<nn::SgdOp>([](nn::SgdOp sgd) -> F {
-        double rate = cast<FloatAttr>(sgd->getAttr("rate")).getValueAsDouble();
-        return [rate](ArrayRef<double> x) { return x[0] - rate * x[1]; };
-      })
+      .Case<nn::SgdOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] - x[2] * x[1]; }; })
       .Case<nn::FillOp>([](nn::FillOp fill) -> F {
         double value = fill.getValue().convertToDouble();
         return [value](ArrayRef<double>) { return value; };
@@ -361,6 +358,7 @@ public:
     runPhases({Phase::Begin}, 0);
     for (int64_t microbatch = 0; microbatch < world.microbatches; ++microbatch)
       runPhases({Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight}, microbatch);
+    runPhases({Phase::Reduce}, 0);
     runPhases({Phase::Update}, 0);
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       compare(parameter.getSymName(), *parameter.getLayout(), 0);
