@@ -190,7 +190,7 @@ CommandOutput plumb::schedule::runValidate(const ValidateRequest &request) {
       })))
     return fail(2, "--map " + request.map + ": expected the rank of each stage, for example 0,1,1,0");
 
-  Result<Schedule> schedule = parseCSV(request.text);
+  Result<Schedule> schedule = parse(request.text);
   if (!schedule)
     return rejected(request, schedule.diagnostic());
   VerifyOptions options;

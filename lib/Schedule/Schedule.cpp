@@ -1,5 +1,7 @@
 #include "plumb/Schedule/Schedule.h"
+#include "plumb/Schedule/Location.h"
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 using namespace plumb::schedule;
 
@@ -16,21 +18,36 @@ size_t Schedule::numActions() const {
   return count;
 }
 
+static std::optional<Diagnostic> parseCell(std::string_view text, int rank, std::vector<Action> &row) {
+  Result<Action> action = parseAction(text);
+  if (action) {
+    row.push_back(*action);
+    return std::nullopt;
+  }
+  Diagnostic diagnostic = action.diagnostic();
+  diagnostic.rank = rank;
+  diagnostic.cell = static_cast<int>(row.size());
+  return diagnostic;
+}
+
 static std::optional<Diagnostic> parseRow(std::string_view line, int rank, std::vector<Action> &row) {
   while (true) {
     size_t comma = line.find(',');
-    Result<Action> action = parseAction(line.substr(0, comma));
-    if (!action) {
-      Diagnostic diagnostic = action.diagnostic();
-      diagnostic.rank = rank;
-      diagnostic.cell = static_cast<int>(row.size());
-      return diagnostic;
-    }
-    row.push_back(*action);
+    if (std::optional<Diagnostic> error = parseCell(line.substr(0, comma), rank, row))
+      return error;
     if (comma == std::string_view::npos)
       return std::nullopt;
     line.remove_prefix(comma + 1);
   }
+}
+
+static Result<Schedule> requireActions(Schedule schedule) {
+  if (schedule.numActions() > 0)
+    return schedule;
+  Diagnostic diagnostic;
+  diagnostic.violation = Violation::NoActions;
+  diagnostic.message = "all " + std::to_string(schedule.rows.size()) + " rows hold idle cells only";
+  return diagnostic;
 }
 
 Result<Schedule> plumb::schedule::parseCSV(std::string_view text) {
@@ -51,12 +68,40 @@ Result<Schedule> plumb::schedule::parseCSV(std::string_view text) {
     if (std::optional<Diagnostic> error = parseRow(line, rank, schedule.rows.emplace_back()))
       return *error;
   }
-  if (schedule.numActions() == 0) {
-    diagnostic.violation = Violation::NoActions;
-    diagnostic.message = "all " + std::to_string(schedule.rows.size()) + " rows hold idle cells only";
-    return diagnostic;
+  return requireActions(std::move(schedule));
+}
+
+static Diagnostic badDocument(const std::string &message) {
+  Diagnostic diagnostic;
+  diagnostic.violation = Violation::BadActionText;
+  diagnostic.message = message;
+  return diagnostic;
+}
+
+Result<Schedule> plumb::schedule::parseJSON(std::string_view text) {
+  nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  auto isTexts = [](const nlohmann::json &row) {
+    return row.is_array() &&
+           std::all_of(row.begin(), row.end(), [](const auto &cell) { return cell.is_string(); });
+  };
+  if (document.is_discarded())
+    return badDocument("this is not JSON; write {\"actions\": [[\"0F0\", ...], ...]}, or CSV");
+  if (!document.is_object() || !document.contains("actions") || !document["actions"].is_array() ||
+      !std::all_of(document["actions"].begin(), document["actions"].end(), isTexts))
+    return badDocument("there is no list of texts per rank called \"actions\"");
+  Schedule schedule;
+  for (const nlohmann::json &cells : document["actions"]) {
+    int rank = static_cast<int>(schedule.rows.size());
+    std::vector<Action> &row = schedule.rows.emplace_back();
+    for (const nlohmann::json &cell : cells)
+      if (std::optional<Diagnostic> error = parseCell(cell.get_ref<const std::string &>(), rank, row))
+        return *error;
   }
-  return schedule;
+  return requireActions(std::move(schedule));
+}
+
+Result<Schedule> plumb::schedule::parse(std::string_view text) {
+  return isJSON(text) ? parseJSON(text) : parseCSV(text);
 }
 
 std::string plumb::schedule::toCSV(const Schedule &schedule) {

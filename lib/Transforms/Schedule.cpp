@@ -90,14 +90,14 @@ FailureOr<schedule::Schedule> Scheduler::readActions() {
   if (!actions)
     return op.emitError("the schedule \"custom\" needs the list of its actions");
   StringRef text = actions.getAs<StringAttr>("text").getValue();
-  std::string_view csv(text.data(), text.size());
+  std::string_view given(text.data(), text.size());
   auto report = [&](const schedule::Diagnostic &diagnostic) -> LogicalResult {
-    auto [line, column] = schedule::locateCell(csv, std::max(diagnostic.rank, 0), diagnostic.cell);
+    auto [line, column] = schedule::locateCell(given, std::max(diagnostic.rank, 0), diagnostic.cell);
     InFlightDiagnostic error =
         emitError(FileLineColLoc::get(actions.getAs<StringAttr>("file"), line, std::max(column, 1)));
     return error << diagnostic.toString();
   };
-  auto list = schedule::parseCSV(csv);
+  auto list = schedule::parse(given);
   if (!list)
     return report(list.diagnostic());
   for (auto [rank, row] : llvm::enumerate(list->rows))

@@ -27,6 +27,12 @@ struct Schedule {
 Result<Schedule> parseCSV(std::string_view text);
 std::string toCSV(const Schedule &schedule);
 
+/// An object whose `actions` is a list of texts per rank, as `toJSON` of Report.h writes it; errors as those
+/// of `parseCSV`, and BadActionText for what is no such object.
+Result<Schedule> parseJSON(std::string_view text);
+/// JSON if it begins with a brace, else CSV.
+Result<Schedule> parse(std::string_view text);
+
 } // namespace plumb::schedule
 
 #endif // PLUMB_SCHEDULE_SCHEDULE_H

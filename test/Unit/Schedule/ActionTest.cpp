@@ -1,3 +1,4 @@
+#include "plumb/Schedule/Location.h"
 #include "plumb/Schedule/Schedule.h"
 #include <gtest/gtest.h>
 
@@ -57,4 +58,25 @@ TEST(Schedule, CSVErrorsNameRankAndCell) {
   EXPECT_EQ(schedule.diagnostic().action, "1Q0");
   EXPECT_EQ(parseCSV("").diagnostic().violation, Violation::EmptyFile);
   EXPECT_EQ(parseCSV(",,\n,\n").diagnostic().violation, Violation::NoActions);
+}
+
+TEST(Schedule, JSONIsReadAsItIsWritten) {
+  Result<Schedule> schedule =
+      parse("{\n \"kind\": \"custom\",\n \"actions\": [[\"0F0\", \"\", \"0B0\"],\n  [\"1F0\", \"1B0\"]]}");
+  ASSERT_TRUE(schedule) << schedule.diagnostic().toString();
+  EXPECT_EQ(*schedule, *parse("0F0,,0B0\n1F0,1B0\n"));
+}
+
+TEST(Schedule, JSONErrorsNameRankAndCell) {
+  const std::string text = "{\"actions\": [[\"0F0\"],\n  [\"1F0\", \"1Q0\"]]}";
+  Result<Schedule> schedule = parse(text);
+  ASSERT_FALSE(schedule);
+  EXPECT_EQ(schedule.diagnostic().rank, 1);
+  EXPECT_EQ(schedule.diagnostic().cell, 1);
+  EXPECT_EQ(locateCell(text, 1, 1), std::pair(2, 11));
+  EXPECT_EQ(locateCell(text, 0, 0), std::pair(1, 15));
+  EXPECT_EQ(locateCell(text, 5, 5).second, 0);
+  EXPECT_EQ(parse("{\"actions\": [[]]}").diagnostic().violation, Violation::NoActions);
+  for (const char *wrong : {"{", "{}", "{\"actions\": 1}", "{\"actions\": [1]}", "{\"actions\": [[1]]}"})
+    EXPECT_EQ(parse(wrong).diagnostic().violation, Violation::BadActionText) << wrong;
 }

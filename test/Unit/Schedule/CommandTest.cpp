@@ -17,15 +17,16 @@ TEST(Command, JSONHoldsTheNumbers) {
   EXPECT_EQ(document["actions"][3][1], "3B0");
 }
 
-TEST(Command, CSVValidates) {
-  for (const char *kind : {"gpipe", "zb-h1", "zb-v", "v-min", "dualpipe-v"}) {
-    CommandOutput csv = runGenerate({kind, 2, 8, 0, "", "", "", "csv"});
-    ASSERT_EQ(csv.exitCode, 0) << csv.diagnostics;
-    bool two = std::string(kind) == "zb-v" || kind[0] == 'v' || kind[0] == 'd';
-    CommandOutput verdict =
-        runValidate({"x.csv", csv.output, two ? 4 : 2, 8, 0, 0, two ? "0,1,1,0" : "", false, ""});
-    EXPECT_EQ(verdict.exitCode, 0) << verdict.diagnostics;
-  }
+TEST(Command, WhatItWritesValidates) {
+  for (const char *kind : {"gpipe", "zb-h1", "zb-v", "v-min", "dualpipe-v"})
+    for (const char *format : {"csv", "json"}) {
+      CommandOutput list = runGenerate({kind, 2, 8, 0, "", "", "", format});
+      ASSERT_EQ(list.exitCode, 0) << list.diagnostics;
+      bool two = std::string(kind) == "zb-v" || kind[0] == 'v' || kind[0] == 'd';
+      CommandOutput verdict =
+          runValidate({"x", list.output, two ? 4 : 2, 8, 0, 0, two ? "0,1,1,0" : "", false, ""});
+      EXPECT_EQ(verdict.exitCode, 0) << verdict.diagnostics;
+    }
 }
 
 TEST(Command, TimelineShowsEveryAction) {
