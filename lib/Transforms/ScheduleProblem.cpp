@@ -219,3 +219,22 @@ FailureOr<schedule::Schedule> plumb::toSolution(const Pipeline &pipeline, schedu
     }
   return actions;
 }
+
+//===----------------------------------------------------------------------===//
+// Simulation
+//===----------------------------------------------------------------------===//
+
+FailureOr<Timeline> plumb::simulatePlan(const Pipeline &pipeline) {
+  FailureOr<schedule::Schedule> actions = readSchedule(pipeline);
+  FailureOr<schedule::Problem> problem = getScheduleProblem(pipeline);
+  if (failed(actions) || failed(problem))
+    return failure();
+  FailureOr<schedule::Schedule> solution = toSolution(pipeline, std::move(*actions));
+  if (failed(solution))
+    return failure();
+  schedule::Result<schedule::Simulation> simulation = schedule::simulate(*problem, *solution);
+  ModuleOp module = pipeline.module;
+  if (!simulation)
+    return findOp<ScheduleOp>(module).emitError(simulation.diagnostic().toString());
+  return Timeline{std::move(*problem), std::move(*solution), std::move(*simulation)};
+}

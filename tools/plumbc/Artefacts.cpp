@@ -5,6 +5,7 @@
 #include "plumb/Target/LaunchFiles.h"
 #include "plumb/Target/PlanFile.h"
 #include "plumb/Target/Program.h"
+#include "plumb/Target/Report.h"
 #include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/StringSet.h"
 #include <cstdio>
@@ -55,11 +56,21 @@ static std::optional<std::string> readFile(const std::string &path, Diagnostics 
 }
 
 /// The artefacts that are text, with the files they go to.
+static const std::pair<std::string, std::string> kTexts[] = {{"plan", "plan.json"},
+                                                             {"program", "program.cpp"},
+                                                             {"report", "report.html"},
+                                                             {"trace", "trace.json"},
+                                                             {"mlir", "plan.mlir"}};
+
 static LogicalResult emitText(const std::string &artefact, mlir::ModuleOp module, llvm::raw_ostream &os) {
   if (artefact == "plan")
     return emitPlanFile(module, os);
   if (artefact == "program")
     return emitProgram(module, os);
+  if (artefact == "report")
+    return emitReport(module, os);
+  if (artefact == "trace")
+    return emitTrace(module, os);
   module.print(os);
   os << "\n";
   return success();
@@ -67,10 +78,10 @@ static LogicalResult emitText(const std::string &artefact, mlir::ModuleOp module
 
 bool plumb::printArtefact(mlir::ModuleOp module, const Emission &emission, Diagnostics &diagnostics) {
   // The others are several files, or no text.
-  bool isText = emission.contains("plan") || emission.contains("program") || emission.contains("mlir");
+  bool isText = llvm::any_of(kTexts, [&](const auto &text) { return emission.contains(text.first); });
   if (emission.size() != 1 || !isText) {
-    diagnostics.error(
-        Place{"-"}, "standard output takes one text: give --emit plan, program or mlir, or an output folder");
+    diagnostics.error(Place{"-"}, "standard output takes one text: give --emit plan, program, report, trace "
+                                  "or mlir, or an output folder");
     return false;
   }
   std::string text;
@@ -104,9 +115,7 @@ bool plumb::writeArtefacts(mlir::ModuleOp module, const std::string &folder, con
     diagnostics.error(Place{folder}, "cannot be made: " + error.message());
     return false;
   }
-  const std::pair<std::string, std::string> files[] = {
-      {"plan", "plan.json"}, {"program", "program.cpp"}, {"mlir", "plan.mlir"}};
-  for (const auto &[artefact, name] : files) {
+  for (const auto &[artefact, name] : kTexts) {
     std::string text;
     llvm::raw_string_ostream stream(text);
     if (emission.contains(artefact) &&

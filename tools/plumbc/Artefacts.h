@@ -10,7 +10,7 @@ namespace plumb {
 /// Writes a file under a temporary name and renames it, so that nothing is ever half-written.
 bool writeFile(const std::string &path, std::string_view content, Diagnostics &diagnostics);
 
-/// What `--emit` names: plan, program, kernels, mlir.
+/// What `--emit` names: plan, program, kernels, launch, report, trace, mlir, weights.
 using Emission = std::set<std::string>;
 
 /// Writes the artefacts of a compiled module into a folder, made if need be.

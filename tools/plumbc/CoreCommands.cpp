@@ -89,7 +89,8 @@ void plumb::addScheduleCommand(CLI::App &app, Command &command) {
                   "F,I,W: change of memory; default 1,0,-1");
   sub->add_option("--memory-limit", arguments->generate.memoryLimit);
   sub->add_option("--format", arguments->generate.format, "csv, text or json");
-  auto *file = sub->add_option("--validate", arguments->file, "a CSV or JSON file of actions; - for standard input");
+  auto *file =
+      sub->add_option("--validate", arguments->file, "a CSV or JSON file of actions; - for standard input");
   sub->add_option("--stages", arguments->validate.stages)->needs(file);
   sub->add_option("--map", arguments->validate.map, "0,1,1,0: the rank of each stage")->needs(file);
   sub->add_option("--replicas", arguments->validate.replicas)->needs(file);

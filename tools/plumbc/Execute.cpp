@@ -135,8 +135,14 @@ std::vector<std::string> plumb::launcherOf(mlir::ModuleOp module, const std::str
   for (int64_t size : findOp<MeshOp>(module).getSizes())
     ranks *= size;
   // When a rank is lost, the others have five seconds to say so.
-  std::vector<std::string> command = {"mpirun",    "-np",  std::to_string(ranks), "--oversubscribe",
-                                      "--bind-to", "none", "--mca",               "odls_base_sigkill_timeout",
+  std::vector<std::string> command = {"mpirun",
+                                      "-np",
+                                      std::to_string(ranks),
+                                      "--oversubscribe",
+                                      "--bind-to",
+                                      "none",
+                                      "--mca",
+                                      "odls_base_sigkill_timeout",
                                       "5"};
   // Open MPI asks whoever is root to say so.
   if (geteuid() == 0)

@@ -175,9 +175,11 @@ void plumb::addCompileCommand(CLI::App &app, Command &command) {
       sub.app->add_option("-o", arguments->output, "output folder; - prints the one artefact of --emit");
   sub.app->add_option("--target", arguments->target, "host: kernels for this machine")
       ->check(CLI::IsMember({"host"}));
-  sub.app->add_option("--emit", arguments->emission, "what to write: plan, program, kernels, launch, mlir, weights")
+  sub.app
+      ->add_option("--emit", arguments->emission,
+                   "what to write: plan, program, kernels, launch, report, trace, mlir, weights")
       ->delimiter(',')
-      ->check(CLI::IsMember({"plan", "program", "kernels", "launch", "mlir", "weights"}));
+      ->check(CLI::IsMember({"plan", "program", "kernels", "launch", "report", "trace", "mlir", "weights"}));
   sub.app->add_flag("--print-schema", arguments->printSchema, "print the JSON Schema of plan specs and stop");
   sub.app->callback([=, &command] {
     if (!arguments->printSchema)

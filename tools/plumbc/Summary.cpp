@@ -40,21 +40,16 @@ static void printCalls(StageOp stage, int64_t microbatches, llvm::raw_ostream &o
 
 /// What the schedule costs: in the plan's own times, or in operations.
 static void printSchedule(const Pipeline &pipeline, llvm::raw_ostream &os) {
-  FailureOr<schedule::Schedule> actions = readSchedule(pipeline);
-  FailureOr<schedule::Problem> problem = getScheduleProblem(pipeline);
-  if (failed(actions) || failed(problem))
+  FailureOr<Timeline> timeline = simulatePlan(pipeline);
+  if (failed(timeline))
     return;
-  FailureOr<schedule::Schedule> solution = toSolution(pipeline, std::move(*actions));
-  if (failed(solution))
-    return;
-  schedule::Result<schedule::Simulation> simulation = schedule::simulate(*problem, *solution);
-  if (!simulation)
-    return;
-  os << "  makespan " << llvm::format("%.6g", simulation->makespan) << ", bubble "
-     << llvm::format("%.2f", 100 * simulation->bubble) << " %; peak activations of the ranks, in bytes:";
-  for (double peak : simulation->peakActivations)
+  const schedule::Simulation &simulation = timeline->simulation;
+  os << "  makespan " << llvm::format("%.6g", simulation.makespan) << ", bubble "
+     << llvm::format("%.2f", 100 * simulation.bubble) << " %; peak activations of the ranks, in bytes:";
+  for (double peak : simulation.peakActivations)
     os << " " << llvm::format("%.0f", peak);
-  os << "\n  critical path: " << schedule::describePath(*problem, *solution, *simulation) << "\n";
+  os << "\n  critical path: " << schedule::describePath(timeline->problem, timeline->solution, simulation)
+     << "\n";
 }
 
 void plumb::printSummary(mlir::ModuleOp module, llvm::raw_ostream &os) {

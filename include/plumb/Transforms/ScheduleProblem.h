@@ -3,7 +3,7 @@
 #ifndef PLUMB_TRANSFORMS_SCHEDULEPROBLEM_H
 #define PLUMB_TRANSFORMS_SCHEDULEPROBLEM_H
 
-#include "plumb/Schedule/Problem.h"
+#include "plumb/Schedule/Simulation.h"
 #include "plumb/Transforms/Steps.h"
 
 namespace plumb {
@@ -25,6 +25,16 @@ schedule::Schedule toStages(const Pipeline &pipeline, schedule::Schedule actions
 
 /// The reverse; an error at the `plumb.schedule` if an action runs a microbatch of another copy.
 mlir::FailureOr<schedule::Schedule> toSolution(const Pipeline &pipeline, schedule::Schedule actions);
+
+/// The schedule of a module, run under the cost model.
+struct Timeline {
+  schedule::Problem problem;
+  schedule::Schedule solution;
+  schedule::Simulation simulation;
+};
+
+/// Needs the module's action lists; an error where they or the problem are wrong, or the lists cannot run.
+mlir::FailureOr<Timeline> simulatePlan(const Pipeline &pipeline);
 
 /// About what a GPU computes in the time in which its network moves one byte.
 inline constexpr double kOperationsPerByte = 100;

@@ -1,0 +1,21 @@
+//===- Report.h - A plan for people and trace viewers -----------*- C++ -*-===//
+
+#ifndef PLUMB_TARGET_REPORT_H
+#define PLUMB_TARGET_REPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace plumb {
+
+/// One HTML page that needs nothing else: what was proved, the timeline, memory, stages, calls between ranks,
+/// parameters. Its numbers are those of the plan file. Errors are those of `emitPlanFile`.
+llvm::LogicalResult emitReport(mlir::ModuleOp module, llvm::raw_ostream &os);
+
+/// The simulated step as Trace Event JSON, see Trace.h: a process per pipeline coordinate. With the plan's
+/// `costs` one of their units is a millisecond, else a million operations are a microsecond.
+llvm::LogicalResult emitTrace(mlir::ModuleOp module, llvm::raw_ostream &os);
+
+} // namespace plumb
+
+#endif // PLUMB_TARGET_REPORT_H
