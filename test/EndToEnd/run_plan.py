@@ -3,7 +3,7 @@
 
 run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON]
             [--template JSON] [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
-            [--optimizer NAME] [--provider mpi]
+            [--optimizer NAME] [--provider mpi] [--check]
 
 --spec sets keys of the plan, or removes those that are null. With --no-markers the model is the fixture without its pipe_split
 markers. --expected names the values to compare with if they are not the fixture's.
@@ -82,7 +82,8 @@ def without_markers(path, copy):
             result.writestr(entry.filename, data)
 
 
-def main():
+def main(words=None):
+    """Returns what went wrong, or 0."""
     parser = argparse.ArgumentParser()
     parser.add_argument("plumbc")
     parser.add_argument("fixture")
@@ -99,7 +100,8 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--optimizer", help="a name in Fixtures/optimizers, whose values are expected")
     parser.add_argument("--provider", default="threads")
-    arguments = parser.parse_args()
+    parser.add_argument("--check", action="store_true", help="compare with the unsplit model too")
+    arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         spec, saved = os.path.join(folder, "plan.json"), os.path.join(folder, "saved.safetensors")
         with open(spec, "w") as file:
@@ -114,10 +116,13 @@ def main():
         if arguments.optimizer:
             expected = os.path.join(FIXTURES, "optimizers", arguments.optimizer) + ".expected.safetensors"
         command += ["--provider", arguments.provider, "--inputs", inputs, "--save", saved]
-        code = subprocess.run(command).returncode
-        if code:
-            sys.exit(f"{' '.join(command)}: exit code {code}")
-        sys.exit(compare.main(saved, expected))
+        command += ["--check"] if arguments.check else []
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        print(run.stdout, end="", flush=True)
+        if run.returncode:
+            return f"{' '.join(command)}: exit code {run.returncode}"
+        return compare.main(saved, expected)
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())
