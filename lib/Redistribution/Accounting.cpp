@@ -36,12 +36,10 @@ Traffic countedTraffic(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const St
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
     if (traffic.sent[rank] >= 0)
       continue;
-    for (const RankStep &member : lowerGroup(mesh, shape, step, rank)) {
-      int64_t at = member.group[member.position];
-      traffic.sent[at] = member.sentElements();
-      traffic.received[at] = member.receivedElements();
-      traffic.messages = std::max<int64_t>(
-          {traffic.messages, int64_t(member.sends.size()), int64_t(member.receives.size())});
+    for (const MemberLoad &member : loadsOfGroup(mesh, shape, step, rank)) {
+      traffic.sent[member.rank] = member.sent;
+      traffic.received[member.rank] = member.received;
+      traffic.messages = std::max(traffic.messages, member.messages);
     }
   }
   return traffic;

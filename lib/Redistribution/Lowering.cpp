@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace plumb::redistribution;
 
@@ -107,6 +108,31 @@ public:
       lowerTiles(self, result);
       break;
     }
+    return result;
+  }
+
+  std::vector<MemberLoad> loads() const {
+    std::vector<MemberLoad> result;
+    for (int64_t member : group)
+      result.push_back({member});
+    std::vector<std::set<int64_t>> to(size()), from(size());
+    auto count = [&](int64_t sender, int64_t receiver, int64_t elements) {
+      if (elements == 0)
+        return;
+      result[sender].sent += elements;
+      result[receiver].received += elements;
+      to[sender].insert(receiver);
+      from[receiver].insert(sender);
+    };
+    for (const Tile &tile : tiles)
+      count(tile.sender, tile.receiver, volume(tile.elements));
+    if (step.kind == StepKind::AllToAll)
+      for (size_t sender = 0; sender < size(); ++sender)
+        for (size_t receiver = 0; receiver < size(); ++receiver)
+          if (sender != receiver)
+            count(sender, receiver, volume(intersect(before[sender], after[receiver])));
+    for (size_t member = 0; member < size(); ++member)
+      result[member].messages = std::max(to[member].size(), from[member].size());
     return result;
   }
 
@@ -300,4 +326,9 @@ std::vector<RankStep> plumb::redistribution::lowerGroup(const Mesh &mesh, llvm::
   for (size_t member = 0; member < lowering.size(); ++member)
     result.push_back(lowering.lower(member));
   return result;
+}
+
+std::vector<MemberLoad> plumb::redistribution::loadsOfGroup(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
+                                                            const Step &step, int64_t rank) {
+  return GroupLowering(mesh, shape, step, rank).loads();
 }

@@ -10,21 +10,15 @@ namespace plumb::redistribution {
 class Mover {
 public:
   Mover(const SearchSpace &space, const State &state, SearchSpace::Enter enter, SearchSpace::Emit emit)
-      : space(space), state(state), enter(enter), emit(emit), lists(space.numDims), cut(state.cut),
-        partial(state.partial), sharding(space.shardingAtoms(state)), partialMask(space.partialAtoms(state)),
-        all((AtomMask(1) << space.atoms.size()) - 1), localSize(space.localSize(state)) {
-    for (unsigned d = 0; d < space.numDims; ++d)
-      lists[d].assign(space.tokensOf(state, d).begin(), space.tokensOf(state, d).end());
-    before = lists;
-  }
+      : space(space), state(state), now(state), enter(enter), emit(emit),
+        sharding(space.shardingAtoms(state)), partialMask(space.partialAtoms(state)),
+        all((AtomMask(1) << space.atoms.size()) - 1), localSize(space.localSize(state)) {}
 
   bool run() {
     return mask() && slices() && gathers() && reductions() && allToAlls() && permutes() && exchange();
   }
 
 private:
-  using List = llvm::SmallVector<uint8_t, 6>;
-
   /// What the targets of several moves depend on, as bytes.
   struct Hub {
     explicit Hub(const State &state) : key(reinterpret_cast<const char *>(&state), sizeof(State)) {}
@@ -32,61 +26,36 @@ private:
     std::string key;
   };
 
-  State pack() const {
-    State result;
-    unsigned end = 0;
-    for (unsigned d = 0; d < space.numDims; ++d) {
-      result.length[d] = lists[d].size();
-      // A dimension that nothing cuts has one spelling.
-      result.cut[d] = lists[d].empty() ? 0 : cut[d];
-      for (uint8_t token : lists[d])
-        result.tokens[end++] = token;
-    }
-    result.partial = partial;
-    return result;
-  }
-
   bool emitMove(StepKind kind, AtomMask atoms, int64_t elements, int64_t numerator, int64_t denominator,
                 int64_t messages) {
     if (llvm::is_contained(space.options.excluded, kind))
       return true;
-    State next = pack();
-    if (!space.fits(kind, state, next))
+    if (!space.fits(kind, state, now))
       return true;
     Ticks cost = isLocal(kind) ? 0 : space.cost(atoms, elements, numerator, denominator, messages);
-    return emit({next, kind, atoms, cost});
+    return emit({now, kind, atoms, cost});
   }
 
-  int64_t currentSize(unsigned d) const { return space.dimSize(d, cut[d], lists[d]); }
-
-  bool isPrefixOf(const State &layout, unsigned d) const {
-    llvm::ArrayRef<uint8_t> wanted = space.tokensOf(layout, d);
-    return lists[d].size() <= wanted.size() && llvm::equal(lists[d], wanted.take_front(lists[d].size())) &&
-           cut[d] == layout.cut[d];
-  }
+  const Cut &current(unsigned d) const { return space.cutOf(now, d); }
 
   /// Calls `then` with `token` appended to dimension `d`, in every way that its blocks may be cut. An append
   /// that makes no shard smaller is left out unless source or target has it.
   bool append(unsigned d, uint8_t token, llvm::function_ref<bool()> then) {
-    bool first = lists[d].empty();
-    uint8_t oldCut = cut[d];
-    int64_t oldSize = currentSize(d);
-    lists[d].push_back(token);
-    bool more = true;
-    for (unsigned c = 0; c < (first ? space.cuts[d].size() : 1) && more; ++c) {
-      if (first)
-        cut[d] = c;
-      bool composite = token >= space.atoms.size();
-      if (composite || !space.options.uneven) {
-        bool even = space.cutsEvenlyAt(pack(), d, lists[d].size());
-        if (even ? composite : !space.options.uneven)
-          continue;
-      }
-      if (currentSize(d) < oldSize || isPrefixOf(space.to, d) || isPrefixOf(space.from, d))
-        more = then();
+    CutId old = now.cuts[d];
+    DimCuts &cuts = space.dims[d];
+    int64_t oldSize = cuts[old].size;
+    bool composite = token >= space.atoms.size(), more = true;
+    for (unsigned style = 0; style < (old == DimCuts::root ? cuts.numStyles() : 1) && more; ++style) {
+      CutId next = cuts.child(old, token, style);
+      const Cut &cut = cuts[next];
+      // Several atoms are one token only where they do not divide.
+      bool allowed = cut.isEven ? !composite : space.options.uneven;
+      if (!allowed || (cut.size >= oldSize && !cut.isNamed))
+        continue;
+      now.cuts[d] = next;
+      more = then();
     }
-    lists[d].pop_back();
-    cut[d] = oldCut;
+    now.cuts[d] = old;
     return more;
   }
 
@@ -111,14 +80,14 @@ private:
                     llvm::function_ref<bool(AtomMask, uint32_t)> then) {
     if (d == space.numDims)
       return dropped == 0 || then(dropped, from);
-    List full = lists[d];
+    CutId full = now.cuts[d];
     bool more = dropSuffixes(d + 1, dropped, from, then);
-    AtomMask suffix = 0;
-    while (more && !lists[d].empty()) {
-      suffix |= space.tokens[lists[d].pop_back_val()].atoms;
+    while (more && now.cuts[d] != DimCuts::root) {
+      now.cuts[d] = current(d).parent;
+      AtomMask suffix = space.dims[d][full].atoms & ~current(d).atoms;
       more = dropSuffixes(d + 1, dropped | suffix, from | 1u << d, then);
     }
-    lists[d] = std::move(full);
+    now.cuts[d] = full;
     return more;
   }
 
@@ -137,9 +106,9 @@ private:
           continue;
         for (unsigned i = 0; i < space.atoms.size(); ++i)
           if (masked >> i & 1)
-            partial[i] = space.to.partial[i];
+            now.partial.set(i, space.to.partial[i]);
         bool more = emitMove(StepKind::Mask, masked, 0, 0, 1, 0);
-        partial = state.partial;
+        now.partial = state.partial;
         if (!more)
           return false;
       }
@@ -154,10 +123,12 @@ private:
 
   /// Whether what is partial now may be partial together with what the target leaves so.
   bool combinesWithTarget() const {
-    for (uint8_t now : partial)
-      for (uint8_t then : space.to.partial)
-        if (now && then && now != then && !(isLinear(now) && isLinear(then)))
+    for (unsigned i = 0; i < space.atoms.size(); ++i)
+      for (unsigned j = 0; j < space.atoms.size(); ++j) {
+        uint8_t held = now.partial[i], wanted = space.to.partial[j];
+        if (held && wanted && held != wanted && !(isLinear(held) && isLinear(wanted)))
           return false;
+      }
     return true;
   }
 
@@ -207,18 +178,18 @@ private:
       bool uniform = true;
       for (unsigned i = 0; i < space.atoms.size(); ++i)
         if (subset >> i & 1) {
-          uniform &= code == 0 || code == partial[i];
-          code = partial[i];
-          partial[i] = 0;
+          uniform &= code == 0 || code == now.partial[i];
+          code = now.partial[i];
+          now.partial.set(i, 0);
         }
       int64_t group = space.sizeOfAtoms(subset);
-      bool more = !uniform || (emitMove(StepKind::AllReduce, subset, localSize, 2 * (group - 1), group,
-                                        2 * (group - 1)) &&
-                               place(subset, 0, ~0u, [&] {
-                                 return emitMove(StepKind::ReduceScatter, subset, space.localSize(pack()),
-                                                 group - 1, 1, group - 1);
-                               }));
-      partial = state.partial;
+      bool more =
+          !uniform ||
+          (emitMove(StepKind::AllReduce, subset, localSize, 2 * (group - 1), group, 2 * (group - 1)) &&
+           place(subset, 0, ~0u, [&] {
+             return emitMove(StepKind::ReduceScatter, subset, space.localSize(now), group - 1, 1, group - 1);
+           }));
+      now.partial = state.partial;
       if (!more)
         return false;
     }
@@ -228,7 +199,7 @@ private:
   bool allToAlls() {
     return dropSuffixes(0, 0, 0, [&](AtomMask moved, uint32_t from) {
       // Where the axes came from does not matter for where they may go.
-      Hub hub(pack());
+      Hub hub(now);
       hub.add(moved);
       hub.add(from);
       hub.add(localSize);
@@ -238,7 +209,7 @@ private:
         // The piece for one peer: cut as before where axes leave, as after where they arrive.
         int64_t piece = 1;
         for (unsigned d = 0; d < space.numDims; ++d)
-          piece *= from >> d & 1 ? space.dimSize(state, d, state.length[d]) : currentSize(d);
+          piece *= (from >> d & 1 ? space.cutOf(state, d) : current(d)).size;
         int64_t group = space.sizeOfAtoms(moved);
         return emitMove(StepKind::AllToAll, moved, piece, group - 1, 1, group - 1);
       });
@@ -250,65 +221,60 @@ private:
     Hub hub(State{});
     hub.add(localSize);
     for (unsigned i = 0; i < space.atoms.size(); ++i)
-      hub.add(partial[i]);
+      hub.add(now.partial[i]);
     for (unsigned d = 0; d < space.numDims; ++d) {
-      bool even = space.cutsEvenlyAt(state, d, before[d].size());
-      int64_t shards = 1;
-      for (uint8_t token : before[d]) {
-        shards *= space.tokens[token].ref.size;
-        if (!even)
+      const Cut &cut = space.cutOf(state, d);
+      if (!cut.isEven)
+        for (uint8_t token : cut.tokens)
           hub.add(space.tokens[token].ref.size);
-      }
-      hub.add(even ? shards : -1);
-      hub.add(before[d].empty() ? 0 : cut[d]);
+      hub.add(cut.isEven ? cut.shards : -1);
+      hub.add(cut.style);
     }
     if (!enter(hub.key, StepKind::Permute, 0))
       return true;
-    for (List &list : lists)
-      list.clear();
-    bool more = permuteFrom(0, 1, all & ~partialMask);
-    lists = before;
+    now.cuts = {};
+    bool more = permuteFrom(0, all & ~partialMask);
+    now.cuts = state.cuts;
     return more;
   }
 
-  /// Fills dimension `d`, whose shards so far number `shards`, with axes so that the blocks stay what they
-  /// are.
-  bool permuteFrom(unsigned d, int64_t shards, AtomMask free) {
+  /// Fills the dimensions from `d` on with axes so that the blocks stay what they are.
+  bool permuteFrom(unsigned d, AtomMask free) {
     if (d == space.numDims)
-      return lists == before || emitMove(StepKind::Permute, changedAtoms(), localSize, 1, 1, 1);
-    int64_t wanted = 1;
-    for (uint8_t token : before[d])
-      wanted *= space.tokens[token].ref.size;
-    if (shards == wanted)
-      return permuteFrom(d + 1, 1, free);
-    bool even = space.cutsEvenlyAt(state, d, before[d].size());
-    for (unsigned token = 0; token < space.tokens.size(); ++token) {
+      return now == state || emitMove(StepKind::Permute, changedAtoms(), localSize, 1, 1, 1);
+    const Cut &wanted = space.cutOf(state, d), &filled = current(d);
+    if (filled.shards == wanted.shards)
+      return permuteFrom(d + 1, free);
+    CutId old = now.cuts[d];
+    size_t depth = filled.tokens.size();
+    int64_t shards = filled.shards;
+    bool more = true;
+    for (unsigned token = 0; token < space.tokens.size() && more; ++token) {
       const auto &[ref, used] = space.tokens[token];
       if (used & ~free)
         continue;
-      bool fits = even ? token < space.atoms.size() && wanted % (shards * ref.size) == 0
-                       : ref.size == space.tokens[before[d][lists[d].size()]].ref.size;
+      bool fits = wanted.isEven ? token < space.atoms.size() && wanted.shards % (shards * ref.size) == 0
+                                : ref.size == space.tokens[wanted.tokens[depth]].ref.size;
       if (!fits)
         continue;
-      lists[d].push_back(token);
-      bool more = permuteFrom(d, shards * ref.size, free & ~used);
-      lists[d].pop_back();
-      if (!more)
-        return false;
+      now.cuts[d] = space.dims[d].child(old, token, wanted.style);
+      more = permuteFrom(d, free & ~used);
     }
-    return true;
+    now.cuts[d] = old;
+    return more;
   }
 
   /// The atoms of all tokens that are not in the same place before and now.
   AtomMask changedAtoms() const {
     AtomMask changed = 0;
     for (unsigned d = 0; d < space.numDims; ++d) {
+      const Cut &old = space.cutOf(state, d), &cut = current(d);
       unsigned same = 0;
-      if (cut[d] == state.cut[d])
-        while (same < before[d].size() && same < lists[d].size() && before[d][same] == lists[d][same])
+      if (old.style == cut.style)
+        while (same < old.tokens.size() && same < cut.tokens.size() && old.tokens[same] == cut.tokens[same])
           ++same;
-      for (const List &list : {before[d], lists[d]})
-        for (uint8_t token : llvm::ArrayRef(list).drop_front(same))
+      for (const Cut *side : {&old, &cut})
+        for (uint8_t token : llvm::ArrayRef(side->tokens).drop_front(same))
           changed |= space.tokens[token].atoms;
     }
     return changed;
@@ -319,35 +285,33 @@ private:
     if (!space.options.exchange)
       return true;
     for (unsigned d = 0; d < space.numDims; ++d) {
-      lists[d].clear();
-      cut[d] = space.to.cut[d];
-      for (uint8_t token : space.tokensOf(space.to, d))
-        if ((space.tokens[token].atoms & partialMask) == 0)
-          lists[d].push_back(token);
+      const Cut &wanted = space.cutOf(space.to, d);
+      now.cuts[d] = (wanted.atoms & partialMask) == 0 ? space.to.cuts[d] : DimCuts::root;
+      if (wanted.atoms & partialMask)
+        for (uint8_t token : wanted.tokens)
+          if ((space.tokens[token].atoms & partialMask) == 0)
+            now.cuts[d] = space.dims[d].child(now.cuts[d], token, wanted.style);
     }
     AtomMask changed = changedAtoms();
     bool more = true;
     if (changed) {
       // Where nothing is lacking (tiny tensors leave most ranks empty) it is a slice by another name.
-      int64_t received = space.mostReceived(state, pack());
+      int64_t received = space.mostReceived(state, now);
       StepKind kind = received == 0 ? StepKind::Slice : StepKind::Exchange;
       more = emitMove(kind, changed, received, 1, 1, space.sizeOfAtoms(changed) - 1);
     }
-    lists = before;
-    cut = state.cut;
+    now.cuts = state.cuts;
     return more;
   }
 
   const SearchSpace &space;
   const State &state;
+  /// Where the moves lead, while they are made.
+  State now;
   SearchSpace::Enter enter;
   SearchSpace::Emit emit;
-  llvm::SmallVector<List, 4> lists;
-  std::array<uint8_t, State::maxDims> cut;
-  std::array<uint8_t, State::maxAtoms> partial;
   AtomMask sharding, partialMask, all;
   int64_t localSize;
-  llvm::SmallVector<List, 4> before;
 };
 
 bool SearchSpace::moves(const State &state, Enter enter, Emit emit) const {

@@ -11,7 +11,7 @@ namespace {
 constexpr double ticksPerSecond = 1e12;
 /// Up to so many ranks the bound looks at all of them, beyond at a few; it stays a bound however few they
 /// are.
-constexpr int64_t maxExactRanks = 64, maxSampledRanks = 16;
+constexpr int64_t maxExactRanks = 128, maxSampledRanks = 16;
 /// Ranks that the cost of an exchange looks at.
 constexpr int64_t maxExchangeRanks = 4096;
 
@@ -33,26 +33,24 @@ SearchSpace::SearchSpace(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_
                          const PlanOptions &options, std::vector<AxisRef> refinement, const Layout &source,
                          const Layout &target)
     : mesh(mesh), shape(shape.begin(), shape.end()), elementBytes(elementBytes), options(options),
-      ranks(mesh.numRanks()), numDims(shape.size()), atoms(std::move(refinement)), cuts(shape.size()) {
+      ranks(mesh.numRanks()), numDims(shape.size()), atoms(std::move(refinement)) {
   for (auto [i, ref] : llvm::enumerate(atoms)) {
     tokens.push_back({ref, AtomMask(1) << i});
     links.push_back(options.topology ? options.topology->link(mesh, ref) : Link{1, 0, 0});
     fastest = std::max(fastest, links.back().bandwidth);
   }
+  for (int64_t size : shape)
+    dims.emplace_back(size, tokens, digits);
   from = encode(source);
   to = encode(target);
   toPartial = partialAtoms(to);
   idle = ~(shardingAtoms(from) | partialAtoms(from) | shardingAtoms(to) | toPartial);
   toSharers = ranks / sizeOfAtoms(shardingAtoms(to));
-  knownOverlaps.resize(numDims);
-  for (std::vector<DimSharding> &options : cuts)
-    if (options.empty())
-      options.emplace_back();
-  for (int64_t rank : sample(ranks, ranks <= maxExactRanks ? ranks : maxSampledRanks)) {
+  for (int64_t rank : sample(ranks, ranks <= maxExactRanks ? ranks : maxSampledRanks))
     digits.push_back(digitsOf(rank));
-    targetSets.push_back(setOf(to, digits.back()));
-    targetVolumes.push_back(volume(targetSets.back()));
-  }
+  for (unsigned d = 0; d < numDims; ++d)
+    dims[d].setTarget(to.cuts[d]);
+  targetVolumes = overlaps(to);
 }
 
 llvm::SmallVector<int32_t, 16> SearchSpace::digitsOf(int64_t rank) const {
@@ -71,22 +69,13 @@ uint8_t SearchSpace::tokenFor(AtomMask mask, const AxisRef &ref) {
   return tokens.size() - 1;
 }
 
-uint8_t SearchSpace::cutFor(unsigned dim, const DimSharding &sharding) {
-  for (auto [i, known] : llvm::enumerate(cuts[dim]))
-    if (known.sameCut(sharding))
-      return i;
-  cuts[dim].push_back(sharding);
-  cuts[dim].back().axes.clear();
-  return cuts[dim].size() - 1;
-}
-
 State SearchSpace::encode(const Layout &layout) {
   State state;
-  unsigned end = 0;
   for (auto [d, dim] : llvm::enumerate(layout.dims)) {
     if (dim.axes.empty())
       continue;
-    state.cut[d] = cutFor(d, dim);
+    uint8_t style = dims[d].styleFor(dim);
+    CutId &cut = state.cuts[d];
     for (auto [k, ref] : llvm::enumerate(dim.axes)) {
       bool even = cutsEvenly(dim, shape[d], k + 1);
       AtomMask mask = 0;
@@ -94,58 +83,38 @@ State SearchSpace::encode(const Layout &layout) {
         if (atom.axis != ref.axis || atom.pre < ref.pre || atom.pre >= ref.pre * ref.size)
           continue;
         mask |= AtomMask(1) << i;
-        if (even) {
-          state.tokens[end++] = i;
-          ++state.length[d];
-        }
+        if (even)
+          cut = dims[d].child(cut, i, style);
       }
-      if (!even) {
-        state.tokens[end++] = tokenFor(mask, ref);
-        ++state.length[d];
-      }
+      if (!even)
+        cut = dims[d].child(cut, tokenFor(mask, ref), style);
     }
+    dims[d].name(cut);
   }
   for (const PartialAxis &partial : layout.partial)
     for (auto [i, atom] : llvm::enumerate(atoms))
       if (atom.axis == partial.axis.axis && atom.pre >= partial.axis.pre &&
           atom.pre < partial.axis.pre * partial.axis.size)
-        state.partial[i] = 1 + uint8_t(partial.reduction);
+        state.partial.set(i, 1 + uint8_t(partial.reduction));
   return state;
 }
 
 Layout SearchSpace::decode(const State &state) const {
   Layout layout = Layout::replicated(numDims);
-  for (unsigned d = 0; d < numDims; ++d) {
-    if (state.length[d] == 0)
-      continue;
-    layout.dims[d] = cuts[d][state.cut[d]];
-    for (uint8_t token : tokensOf(state, d))
-      layout.dims[d].axes.push_back(tokens[token].ref);
-  }
+  for (unsigned d = 0; d < numDims; ++d)
+    layout.dims[d] = dims[d].decode(state.cuts[d]);
   for (auto [i, atom] : llvm::enumerate(atoms))
     if (state.partial[i])
       layout.partial.push_back({atom, Reduction(state.partial[i] - 1)});
   return canonicalize(mesh, layout, shape);
 }
 
-bool SearchSpace::isTarget(const State &state) const {
-  return state.tokens == to.tokens && state.partial == to.partial && state.length == to.length &&
-         state.cut == to.cut;
-}
-
-llvm::ArrayRef<uint8_t> SearchSpace::tokensOf(const State &state, unsigned dim) const {
-  unsigned begin = 0;
-  for (unsigned d = 0; d < dim; ++d)
-    begin += state.length[d];
-  return llvm::ArrayRef(state.tokens).slice(begin, state.length[dim]);
-}
+bool SearchSpace::isTarget(const State &state) const { return state == to; }
 
 AtomMask SearchSpace::shardingAtoms(const State &state) const {
   AtomMask mask = 0;
-  unsigned begin = 0;
   for (unsigned d = 0; d < numDims; ++d)
-    for (unsigned k = 0; k < state.length[d]; ++k)
-      mask |= tokens[state.tokens[begin++]].atoms;
+    mask |= cutOf(state, d).atoms;
   return mask;
 }
 
@@ -173,96 +142,40 @@ int64_t SearchSpace::sizeOfAtoms(AtomMask mask) const {
   return size;
 }
 
-int64_t SearchSpace::dimSize(const State &state, unsigned dim, unsigned count) const {
-  return dimSize(dim, state.cut[dim], tokensOf(state, dim).take_front(count));
-}
-
-int64_t SearchSpace::dimSize(unsigned dim, uint8_t cut, llvm::ArrayRef<uint8_t> cutting) const {
-  if (cutting.empty())
-    return shape[dim];
-  const DimSharding &sharding = cuts[dim][cut];
-  auto shrink = [&](int64_t size) {
-    for (uint8_t token : cutting)
-      size = std::min(size, ceilDiv(ceilDiv(size, sharding.unit), tokens[token].ref.size) * sharding.unit);
-    return size;
-  };
-  if (sharding.blockSizes.empty())
-    return sharding.blocks * shrink(shape[dim] / sharding.blocks);
-  int64_t size = 0;
-  for (int64_t block : sharding.blockSizes)
-    size += shrink(block);
-  return size;
-}
-
 int64_t SearchSpace::localSize(const State &state) const {
   int64_t size = 1;
   for (unsigned d = 0; d < numDims; ++d)
-    size *= dimSize(state, d, state.length[d]);
+    size *= cutOf(state, d).size;
   return size;
-}
-
-bool SearchSpace::cutsEvenlyAt(const State &state, unsigned dim, unsigned count) const {
-  if (count == 0)
-    return true;
-  DimSharding sharding = cuts[dim][state.cut[dim]];
-  for (uint8_t token : tokensOf(state, dim).take_front(count))
-    sharding.axes.push_back(tokens[token].ref);
-  return cutsEvenly(sharding, shape[dim], count);
-}
-
-Intervals SearchSpace::heldOf(const State &state, unsigned dim, llvm::ArrayRef<int32_t> digits) const {
-  Intervals held;
-  if (state.length[dim] == 0) {
-    held.push_back({0, shape[dim]});
-    return held;
-  }
-  const DimSharding &sharding = cuts[dim][state.cut[dim]];
-  int64_t begin = 0;
-  for (int64_t size : blocksOf(sharding, shape[dim])) {
-    Interval piece{begin, begin + size};
-    for (uint8_t token : tokensOf(state, dim))
-      piece = cut(piece, tokens[token].ref.size, digits[token], sharding.unit);
-    if (piece.size() > 0)
-      held.push_back(piece);
-    begin += size;
-  }
-  return held;
 }
 
 IndexSet SearchSpace::setOf(const State &state, llvm::ArrayRef<int32_t> digits) const {
   IndexSet set;
   for (unsigned d = 0; d < numDims; ++d)
-    set.push_back(heldOf(state, d, digits));
+    set.push_back(dims[d].held(state.cuts[d], digits));
   return set;
 }
 
-const std::vector<int64_t> &SearchSpace::overlaps(const State &state, unsigned dim) const {
-  llvm::ArrayRef<uint8_t> cutting = tokensOf(state, dim);
-  std::string key(cutting.begin(), cutting.end());
-  key.push_back(state.cut[dim]);
-  auto [known, isNew] = knownOverlaps[dim].try_emplace(std::move(key));
-  if (isNew)
-    for (auto [at, target] : llvm::zip_equal(digits, targetSets))
-      known->second.push_back(sizeOf(intersect(heldOf(state, dim, at), target[dim])));
-  return known->second;
+const std::vector<int64_t> &SearchSpace::overlaps(const State &state) const {
+  overlap.assign(digits.size(), 1);
+  for (unsigned d = 0; d < numDims; ++d) {
+    const int64_t *inDim = dims[d].overlaps(state.cuts[d]).data();
+    for (size_t rank = 0; rank < digits.size(); ++rank)
+      overlap[rank] *= inDim[rank];
+  }
+  return overlap;
 }
 
 int64_t SearchSpace::mostLacking(const State &state) const {
-  llvm::SmallVector<const int64_t *, 4> held;
-  for (unsigned d = 0; d < numDims; ++d)
-    held.push_back(overlaps(state, d).data());
+  overlaps(state);
   int64_t most = 0;
-  for (size_t rank = 0; rank < digits.size(); ++rank) {
-    int64_t common = 1;
-    for (const int64_t *overlap : held)
-      common *= overlap[rank];
-    most = std::max(most, targetVolumes[rank] - common);
-  }
+  for (size_t rank = 0; rank < digits.size(); ++rank)
+    most = std::max(most, targetVolumes[rank] - overlap[rank]);
   return most;
 }
 
 int64_t SearchSpace::mostReceived(const State &before, const State &after) const {
-  if (ranks <= maxExactRanks && after.tokens == to.tokens && after.length == to.length && after.cut == to.cut)
+  if (ranks <= maxExactRanks && after.cuts == to.cuts)
     return mostLacking(before);
   int64_t most = 0;
   for (int64_t rank : sample(ranks, maxExchangeRanks)) {
@@ -273,10 +186,23 @@ int64_t SearchSpace::mostReceived(const State &before, const State &after) const
   return most;
 }
 
+int64_t SearchSpace::mostKeptInPlace(const State &state) const {
+  if (ranks > maxExactRanks)
+    return numElements(shape);
+  int64_t kept = 0;
+  for (int64_t common : overlaps(state))
+    kept += common;
+  // What ranks hold and keep that differ only in axes that cut neither, is the same.
+  AtomMask every = (AtomMask(1) << atoms.size()) - 1;
+  return std::min(numElements(shape),
+                  kept / sizeOfAtoms(every & ~(shardingAtoms(state) | shardingAtoms(to))));
+}
+
 // A rank must receive at least one value for every element of its result that it does not hold, or holds in
-// part only. And over all ranks: combining G contributions to an element takes G-1 transfers, handing it on
-// to the other C-1 ranks that keep it as many. A target that is partial may keep neutral elements, which cost
-// nothing, so nothing is claimed for it.
+// part only. And over all ranks: the first to have an element complete has been reached by G-1 of the G
+// contributions to it (by all, where it has none), and each other of the C ranks that keep it is handed one
+// more value. A rank that completes it without keeping it saves nothing. A target that is partial may keep
+// neutral elements, which cost nothing, so nothing is claimed for it.
 Ticks SearchSpace::bound(const State &state) const {
   if (toPartial)
     return 0;
@@ -286,7 +212,7 @@ Ticks SearchSpace::bound(const State &state) const {
   if (contributions == 1) {
     elements = mostLacking(state);
   } else {
-    elements = numElements(shape) * (contributions + toSharers - 2);
+    elements = numElements(shape) * (contributions + toSharers - 1) - mostKeptInPlace(state);
     spread = ranks;
     int64_t most = *std::max_element(targetVolumes.begin(), targetVolumes.end());
     if (most * ranks > elements) {
@@ -334,7 +260,7 @@ llvm::SmallVector<AxisRef, 4> SearchSpace::axesOf(AtomMask mask, const State &st
       axes.push_back(ref);
   };
   for (unsigned d = 0; d < numDims; ++d)
-    for (uint8_t token : tokensOf(state, d))
+    for (uint8_t token : cutOf(state, d).tokens)
       if ((tokens[token].atoms & ~mask) == 0) {
         mask &= ~tokens[token].atoms;
         add(tokens[token].ref);

@@ -1,32 +1,36 @@
 //===- SearchSpace.h - Layouts of a refined mesh, packed for search -------===//
 //
-// The mesh is refined into atoms: factors of its axes. A token is what cuts a
-// dimension at once: one atom, or several atoms of an axis where their product
-// does not divide (so that cutting by one and then the other is something
-// else). A state is a layout written in tokens.
+// The mesh is refined into atoms: factors of its axes. A state is a layout
+// written in them: per dimension one of the ways to cut it (see DimCuts.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef PLUMB_LIB_REDISTRIBUTION_SEARCHSPACE_H
 #define PLUMB_LIB_REDISTRIBUTION_SEARCHSPACE_H
 
-#include "plumb/Redistribution/IndexSet.h"
+#include "DimCuts.h"
 #include "plumb/Redistribution/Planner.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <array>
-#include <unordered_map>
 
 namespace plumb::redistribution {
 
-using AtomMask = uint32_t;
+/// What partial atoms hold, three bits each: 0 or 1 + the reduction.
+class Partials {
+public:
+  uint8_t operator[](unsigned atom) const { return bits >> 3 * atom & 7; }
+  void set(unsigned atom, uint8_t code) {
+    bits = (bits & ~(uint64_t(7) << 3 * atom)) | uint64_t(code) << 3 * atom;
+  }
+  bool operator==(const Partials &) const = default;
 
-/// The tokens of all dimensions, one dimension after another; per dimension their number and the way its
-/// blocks are cut; per atom 0 or 1 + the reduction it is partial with.
+private:
+  uint64_t bits = 0;
+};
+
 struct State {
   static constexpr unsigned maxAtoms = 20, maxDims = 16;
-  std::array<uint8_t, maxAtoms> tokens{};
-  std::array<uint8_t, maxAtoms> partial{};
-  std::array<uint8_t, maxDims> length{};
-  std::array<uint8_t, maxDims> cut{};
+  std::array<CutId, maxDims> cuts{};
+  Partials partial;
 
   bool operator==(const State &) const = default;
 };
@@ -68,35 +72,26 @@ public:
   double seconds(Ticks ticks) const;
 
 private:
-  struct Token {
-    AxisRef ref;
-    AtomMask atoms;
-  };
   friend class Mover;
-  /// The tokens of one dimension.
-  llvm::ArrayRef<uint8_t> tokensOf(const State &state, unsigned dim) const;
+  const Cut &cutOf(const State &state, unsigned dim) const { return dims[dim][state.cuts[dim]]; }
   State encode(const Layout &layout);
   uint8_t tokenFor(AtomMask atoms, const AxisRef &ref);
-  uint8_t cutFor(unsigned dim, const DimSharding &sharding);
 
   AtomMask shardingAtoms(const State &state) const;
   AtomMask partialAtoms(const State &state) const;
   /// Partial atoms that the target does not leave partial with this reduction.
   AtomMask pendingAtoms(const State &state) const;
   int64_t sizeOfAtoms(AtomMask atoms) const;
-  /// The largest local size of a dimension after its first `count` tokens.
-  int64_t dimSize(const State &state, unsigned dim, unsigned count) const;
-  int64_t dimSize(unsigned dim, uint8_t cut, llvm::ArrayRef<uint8_t> tokens) const;
   int64_t localSize(const State &state) const;
-  bool cutsEvenlyAt(const State &state, unsigned dim, unsigned count) const;
   /// The digit of every token at a rank.
   llvm::SmallVector<int32_t, 16> digitsOf(int64_t rank) const;
   IndexSet setOf(const State &state, llvm::ArrayRef<int32_t> digits) const;
-  Intervals heldOf(const State &state, unsigned dim, llvm::ArrayRef<int32_t> digits) const;
-  /// Per sampled rank, how much of its part of the target in `dim` lies in what it holds.
-  const std::vector<int64_t> &overlaps(const State &state, unsigned dim) const;
+  /// Per rank looked at, how much of its part of the target lies in what it holds.
+  const std::vector<int64_t> &overlaps(const State &state) const;
   /// The most elements of the target that a sampled rank lacks.
   int64_t mostLacking(const State &state) const;
+  /// At most so many elements lie, complete or in part, on a rank that keeps them.
+  int64_t mostKeptInPlace(const State &state) const;
   /// The most elements that any rank must receive to get from one state to another.
   int64_t mostReceived(const State &before, const State &after) const;
 
@@ -113,8 +108,6 @@ private:
   unsigned numDims;
   std::vector<AxisRef> atoms;
   std::vector<Token> tokens;
-  /// The distinct ways to cut the blocks of a dimension that the two layouts use.
-  std::vector<std::vector<DimSharding>> cuts;
   std::vector<Link> links;
   /// Atoms that neither source nor target names; those of one size and link are interchangeable.
   AtomMask idle = 0;
@@ -122,12 +115,11 @@ private:
   State from, to;
   AtomMask toPartial = 0;
   int64_t toSharers = 1;
-  /// Per rank that the bound looks at: the digit of every token, and what it holds of the target.
+  /// Per rank that the bound looks at: the digit of every token, and how much it holds of the target.
   std::vector<llvm::SmallVector<int32_t, 16>> digits;
-  std::vector<IndexSet> targetSets;
   std::vector<int64_t> targetVolumes;
-  /// States are many, but the ways to cut one dimension are few.
-  mutable std::vector<std::unordered_map<std::string, std::vector<int64_t>>> knownOverlaps;
+  mutable std::vector<DimCuts> dims;
+  mutable std::vector<int64_t> overlap;
 };
 
 } // namespace plumb::redistribution

@@ -62,6 +62,19 @@ RankStep lowerStep(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Step &
 std::vector<RankStep> lowerGroup(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Step &step,
                                  int64_t rank);
 
+/// What one member of a group moves in a step.
+struct MemberLoad {
+  int64_t rank = 0;
+  int64_t sent = 0, received = 0;
+  /// Messages that it sends or receives, whichever are more.
+  int64_t messages = 0;
+};
+
+/// The same figures as of `lowerGroup`, without where the elements lie; for steps of messages (all_to_all,
+/// permute, exchange).
+std::vector<MemberLoad> loadsOfGroup(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Step &step,
+                                     int64_t rank);
+
 } // namespace plumb::redistribution
 
 #endif // PLUMB_REDISTRIBUTION_LOWERING_H
