@@ -11,9 +11,11 @@ namespace plumb {
 inline constexpr double kTolerance = 2e-4;
 
 /// Compares every tensor of `reference` with the same in `result`, printing a line per tensor with the
-/// largest difference. Answers whether all are there and within the tolerance. Unreadable files throw
-/// plumb::Failure.
-bool compareRuns(const std::string &result, const std::string &reference, std::ostream &os);
+/// largest difference. Answers whether all are there and within the tolerance. With an optimizer that
+/// `scalesGradients`, as Adam does, a note says what differences of parameters alone may be. Unreadable files
+/// throw plumb::Failure.
+bool compareRuns(const std::string &result, const std::string &reference, bool scalesGradients,
+                 std::ostream &os);
 
 } // namespace plumb
 

@@ -22,6 +22,7 @@ Driver::Driver() {
   registerDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
+  context->printOpOnDiagnostic(false);
   context->getDiagEngine().registerHandler(
       [this](mlir::Diagnostic &diagnostic) { return collect(diagnostic); });
 }
@@ -165,10 +166,11 @@ LogicalResult Driver::collect(mlir::Diagnostic &diagnostic) {
   return success();
 }
 
-bool Driver::report() {
+bool Driver::report(bool errorsOnly) {
   Diagnostics fresh;
   for (; printed < reported.all().size(); ++printed)
-    fresh.add(reported.all()[printed]);
+    if (!errorsOnly || reported.all()[printed].severity == Severity::Error)
+      fresh.add(reported.all()[printed]);
   fresh.print(std::cerr, isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
   return reported.hasErrors();
 }

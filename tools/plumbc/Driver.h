@@ -60,8 +60,9 @@ public:
   const std::string &modelName() const { return name; }
   Diagnostics &diagnostics() { return reported; }
 
-  /// Prints to standard error what was reported since the last call; answers whether an error was among all.
-  bool report();
+  /// Prints to standard error what was reported since the last call, or the errors of it; answers whether an
+  /// error was among all.
+  bool report(bool errorsOnly = false);
   /// The exit code after an error was reported: `kInternalError` if one says that Plumb is wrong.
   ExitCode failureCode() const;
 
