@@ -292,6 +292,41 @@ private:
     advance(op->getOperand(0), phase);
   }
 
+  /// The dim along which a value is walked in microbatches.
+  static std::optional<int64_t> walkedDim(LayoutAttr layout) {
+    for (auto [dim, sharding] : llvm::enumerate(layout.getDims()))
+      for (AxisRefAttr axis : sharding.getAxes())
+        if (axis.getName() == kMicrobatchAxis)
+          return static_cast<int64_t>(dim);
+    return std::nullopt;
+  }
+
+  /// No rank ever holds more than one microbatch of what a step walks over. Most often an input is taken for
+  /// a batch that is none, or has its batch elsewhere.
+  LogicalResult refuseWalk(Value value, LayoutAttr needed, Operation *reader) {
+    auto along = [](LayoutAttr layout) {
+      std::optional<int64_t> dim = walkedDim(layout);
+      return dim ? "in microbatches along dim " + std::to_string(*dim) : "whole";
+    };
+    InFlightDiagnostic diagnostic = emitModelError(reader);
+    diagnostic << "needs " << along(needed) << " what " << describe(value.getDefiningOp()) << " makes "
+               << along(getLayout(value)) << "; a step has one microbatch at a time";
+    llvm::SetVector<Operation *> sources;
+    sources.insert(value.getDefiningOp());
+    sources.insert(reader);
+    for (size_t next = 0; next < sources.size(); ++next)
+      for (Value operand : sources[next]->getOperands())
+        sources.insert(operand.getDefiningOp());
+    for (Operation *source : sources)
+      if (auto input = dyn_cast<InputOp>(source))
+        if (LayoutAttr layout = getLayout(input.getResult()); walkedDim(layout))
+          diagnostic.attachNote(input.getLoc())
+              << "the input \"" << input.getName() << "\" of type " << input.getResult().getType()
+              << " is cut " << along(layout) << "; if it is no batch, say \"inputs\": {\"" << input.getName()
+              << "\": \"replicate\"}";
+    return diagnostic;
+  }
+
   FailureOr<Value> build(Value value, LayoutAttr needed, Operation *reader) {
     LayoutAttr layout = getLayout(value);
     if (layout.isPartialOver(kMicrobatchAxis) && !needed.isPartialOver(kMicrobatchAxis)) {
@@ -300,9 +335,8 @@ private:
     }
     if (Value made = remake(value, needed))
       return made;
-    if (needed.isShardedOver(kMicrobatchAxis) != layout.isShardedOver(kMicrobatchAxis))
-      return emitModelError(reader) << "needs one microbatch of a value that is not walked in microbatches ("
-                                    << describe(value.getDefiningOp()) << "), or the reverse";
+    if (walkedDim(needed) != walkedDim(layout))
+      return refuseWalk(value, needed, reader);
     builder.setInsertionPoint(reader);
     Operation *producer = value.getDefiningOp();
     if (gatherMode(value) == "step")
