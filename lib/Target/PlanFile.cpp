@@ -5,10 +5,16 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
+#include "plumb/Target/LaunchFiles.h"
+#include "plumb/Target/Program.h"
 #include "plumb/Transforms/Buffers.h"
+#include "plumb/Transforms/ScheduleProblem.h"
 #include "plumb/Transforms/Slots.h"
 #include "plumb/Transforms/Utils.h"
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 using namespace mlir;
 using namespace plumb;
@@ -66,21 +72,16 @@ static Json toOffsets(Operation *op) {
 // Sections
 //===----------------------------------------------------------------------===//
 
+/// Axes in order; a rank is the sum of its coordinates times the strides.
 static Json getMesh(ModuleOp module) {
   auto mesh = findOp<MeshOp>(module);
-  Json axes = Json::array(), ranks = Json::array();
-  std::vector<int64_t> sizes(mesh.getSizes().begin(), mesh.getSizes().end());
-  int64_t count = 1;
-  for (auto [axis, size] : llvm::zip(mesh.getAxes().getAsValueRange<StringAttr>(), sizes)) {
-    axes.push_back({{"name", axis.str()}, {"size", size}});
-    count *= size;
-  }
-  for (int64_t rank = 0; rank < count; ++rank) {
-    std::vector<int64_t> coordinates(sizes.size());
-    for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, rest = rank; i >= 0; rest /= sizes[i--])
-      coordinates[i] = rest % sizes[i];
-    ranks.push_back(coordinates);
-  }
+  Json axes = Json::array();
+  int64_t stride = 1;
+  for (int64_t size : mesh.getSizes())
+    stride *= size;
+  int64_t ranks = stride;
+  for (auto [axis, size] : llvm::zip(mesh.getAxes().getAsValueRange<StringAttr>(), mesh.getSizes()))
+    axes.push_back({{"name", axis.str()}, {"size", size}, {"stride", stride /= size}});
   return {{"axes", axes}, {"ranks", ranks}};
 }
 
@@ -96,25 +97,44 @@ static Json getPipeline(const Pipeline &pipeline) {
           {"stages", stages}};
 }
 
+/// What is called on each communicator: "all_reduce in forward".
+static std::map<StringRef, std::set<std::string>> getCalls(const Pipeline &pipeline) {
+  std::map<StringRef, std::set<std::string>> calls;
+  for (StageOp stage : pipeline.stages)
+    for (Operation &op : stage.getBody().front())
+      if (auto communicator = op.getAttrOfType<FlatSymbolRefAttr>("communicator"))
+        calls[communicator.getValue()].insert(
+            (op.getName().stripDialect() + " in " + stringifyPhase(getPhase(&op))).str());
+  return calls;
+}
+
 static Json getCommunicators(const Pipeline &pipeline) {
   Json list = Json::array();
   llvm::StringSet<> used = target::findCommunicators(pipeline);
+  std::map<StringRef, std::set<std::string>> calls = getCalls(pipeline);
   ModuleOp module = pipeline.module;
   for (auto op : module.getOps<ccl::CommunicatorOp>())
     if (used.contains(op.getSymName()))
       list.push_back({{"name", op.getSymName().str()},
                       {"axes", toJson(op.getAxes())},
-                      {"pipeline", toJson(op.getPipeline())}});
+                      {"pipeline", toJson(op.getPipeline())},
+                      {"calls", calls[op.getSymName()]}});
   return list;
+}
+
+static Json describeTransfer(int64_t peer, StringRef communicator, Value value) {
+  return {{"stage", peer},
+          {"communicator", communicator.str()},
+          {"type", print(value.getType())},
+          {"layout", toJson(getLayout(value))}};
 }
 
 static Json describeStage(StageOp stage) {
   Json parameters = Json::array(), receives = Json::array(), sends = Json::array();
-  llvm::SetVector<StringRef> seen;
-  auto transfer = [](int64_t peer, StringRef communicator, Type type) {
-    return Json{{"stage", peer}, {"communicator", communicator.str()}, {"type", print(type)}};
-  };
+  llvm::SetVector<StringRef> seen, modules;
   for (Operation &op : stage.getBody().front()) {
+    if (auto module = op.getAttrOfType<StringAttr>("plumb.module"); module && getPhase(&op) == Phase::Forward)
+      modules.insert(module.getValue());
     if (auto load = dyn_cast<LoadOp>(op)) {
       // Those that the stage computes with, be it from a copy that their owner sent.
       Operation *symbol = SymbolTable::lookupNearestSymbolFrom(load, load.getSymbolAttr());
@@ -126,13 +146,17 @@ static Json describeStage(StageOp stage) {
         parameters.push_back(name.str());
     } else if (auto send = dyn_cast<ccl::SendOp>(op)) {
       sends.push_back(
-          transfer(static_cast<int64_t>(send.getPeer()), send.getCommunicator(), send.getValue().getType()));
+          describeTransfer(static_cast<int64_t>(send.getPeer()), send.getCommunicator(), send.getValue()));
     } else if (auto recv = dyn_cast<ccl::RecvOp>(op)) {
       receives.push_back(
-          transfer(static_cast<int64_t>(recv.getPeer()), recv.getCommunicator(), recv.getResult().getType()));
+          describeTransfer(static_cast<int64_t>(recv.getPeer()), recv.getCommunicator(), recv.getResult()));
     }
   }
+  Json names = Json::array();
+  for (StringRef module : modules)
+    names.push_back(module.str());
   return {{"name", stage.getSymName().str()},
+          {"modules", names},
           {"parameters", parameters},
           {"receives", receives},
           {"sends", sends}};
@@ -152,14 +176,41 @@ static Json getParameters(ModuleOp module) {
   return list;
 }
 
-static Json getStates(ModuleOp module) {
+/// How each state is completed once per step, from what was accumulated in it: the calls that its stored
+/// value comes from, first to last.
+static std::map<StringRef, Json> getCompletions(const Pipeline &pipeline) {
+  std::map<StringRef, Json> completions;
+  for (StageOp stage : pipeline.stages)
+    for (auto store : stage.getBody().front().getOps<StoreOp>()) {
+      if (getPhase(store) < Phase::Reduce || completions.count(store.getSymbol()))
+        continue;
+      Json calls = Json::array();
+      for (Operation *op = store.getValue().getDefiningOp(); op && op->getNumOperands() > 0;
+           op = op->getOperand(0).getDefiningOp())
+        if (auto communicator = op->getAttrOfType<FlatSymbolRefAttr>("communicator")) {
+          Json call{{"call", op->getName().stripDialect().str()},
+                    {"communicator", communicator.getValue().str()}};
+          calls.insert(calls.begin(), call);
+        }
+      completions[store.getSymbol()] = std::move(calls);
+    }
+  return completions;
+}
+
+static Json getStates(const Pipeline &pipeline) {
+  ModuleOp module = pipeline.module;
+  std::map<StringRef, Json> completions = getCompletions(pipeline);
   Json list = Json::array();
   for (auto op : module.getOps<StateOp>()) {
     Json entry{{"name", op.getSymName().str()}, {"kind", op.getKind().str()}};
     if (op.getLabel())
       entry["label"] = op.getLabel()->str();
+    if (op.getOf())
+      entry["of"] = op.getOf()->str();
     addTensor(entry, op, cast<RankedTensorType>(op.getType()));
     entry["offsets"] = toOffsets(op);
+    if (auto completion = completions.find(op.getSymName()); completion != completions.end())
+      entry["completed_by"] = completion->second;
     list.push_back(entry);
   }
   return list;
@@ -191,9 +242,13 @@ static Json getBuffers(const Pipeline &pipeline, const SymbolTable &symbols) {
         if (!buffer.hasOwnMemory())
           continue;
         int64_t slotClass = readEntry(result.getOwner(), kSlotAttr, result.getResultNumber());
+        Json parts = Json::array();
+        for (const Part &part : buffer.parts)
+          parts.push_back(part.getName());
         Json entry{{"stage", index},
                    {"made_by", describe(result.getOwner())},
                    {"part", buffer.writer.getName()},
+                   {"used_in", parts},
                    {"offset", readEntry(result.getOwner(), kOffsetAttr, result.getResultNumber())},
                    {"bytes", buffer.bytes},
                    {"slots", slotClass < 0 ? 1 : slots[slotClass].count()}};
@@ -236,6 +291,28 @@ static Json getKernels(ModuleOp module) {
   return list;
 }
 
+static Json getCertificate(ArrayAttr proved, const Timeline &timeline, ModuleOp module) {
+  const schedule::Simulation &simulation = timeline.simulation;
+  bool isGiven = findOp<PipelineOp>(module)->hasAttr(kCostsAttr);
+  return {{"proved", toJson(proved)},
+          {"consecutive_steps", 2},
+          {"cost_unit", isGiven ? "the plan's" : "operations"},
+          {"makespan", simulation.makespan},
+          {"bubble", simulation.bubble},
+          {"peak_activations", simulation.peakActivations}};
+}
+
+static Json getLaunch(ModuleOp module) {
+  int64_t ranks = 1;
+  for (int64_t size : findOp<MeshOp>(module).getSizes())
+    ranks *= size;
+  auto name = module->getAttrOfType<StringAttr>("plumb.model");
+  Json files = Json::array();
+  for (const LaunchFile &file : getLaunchFiles(name ? name.str() : "program", ranks))
+    files.push_back(file.first);
+  return {{"world_size", ranks}, {"program", "program.cpp"}, {"files", files}};
+}
+
 LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
   auto verified = module->getAttrOfType<ArrayAttr>(kVerifiedAttr);
   if (!verified)
@@ -243,11 +320,19 @@ LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
   if (!findOp<MeshOp>(module))
     return module.emitError("there is no plumb.mesh");
   FailureOr<Pipeline> pipeline = Pipeline::read(module);
-  if (failed(pipeline) || failed(readSchedule(*pipeline)) || failed(verifyPlanAttributes(*pipeline)))
+  if (failed(pipeline) || failed(verifyPlanAttributes(*pipeline)))
+    return failure();
+  FailureOr<Timeline> timeline = simulatePlan(*pipeline);
+  FailureOr<std::string> signature = getProgramSignature(module);
+  if (failed(timeline) || failed(signature))
     return failure();
   auto name = module->getAttrOfType<StringAttr>("plumb.model");
   SymbolTable symbols(module);
-  Json plan{{"format", "plumb-plan"}, {"version", 1}, {"model", name ? name.str() : ""}};
+  Json plan{{"format", "plumb-plan"},
+            {"version", kPlanFileVersion},
+            {"made_by", std::string("plumbc ") + PLUMB_VERSION},
+            {"model", name ? name.str() : ""},
+            {"signature", *signature}};
   plan["mesh"] = getMesh(module);
   plan["pipeline"] = getPipeline(*pipeline);
   plan["communicators"] = getCommunicators(*pipeline);
@@ -255,14 +340,15 @@ LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
   for (StageOp stage : pipeline->stages)
     plan["stages"].push_back(describeStage(stage));
   plan["parameters"] = getParameters(module);
-  plan["states"] = getStates(module);
+  plan["states"] = getStates(*pipeline);
   plan["memory"] = getMemory(module);
   plan["buffers"] = getBuffers(*pipeline, symbols);
   plan["streams"] = toJson(module->getAttrOfType<ArrayAttr>(kStreamsAttr));
   plan["events"] = module->getAttrOfType<IntegerAttr>(kEventsAttr).getInt();
   plan["actions"] = getActions(module);
   plan["kernels"] = getKernels(module);
-  plan["certificate"] = {{"proved", toJson(verified)}, {"consecutive_steps", 2}};
+  plan["certificate"] = getCertificate(verified, *timeline, module);
+  plan["launch"] = getLaunch(module);
   // Names may hold any bytes; what is no UTF-8 is replaced rather than refused.
   os << plan.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   return success();

@@ -97,7 +97,8 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   writer.write("};");
 }
 
-LogicalResult plumb::emitProgram(ModuleOp module, raw_ostream &os) {
+/// The text of the program, with its signature.
+static FailureOr<std::pair<std::string, std::string>> makeProgram(ModuleOp module) {
   FailureOr<ProgramPlan> plan = readPlan(module);
   if (failed(plan))
     return failure();
@@ -121,6 +122,20 @@ LogicalResult plumb::emitProgram(ModuleOp module, raw_ostream &os) {
   // The hash of the text in which the hash is not written yet.
   std::string signature = llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, /*Width=*/16);
   text.replace(text.rfind(kSignaturePlace), kSignaturePlace.size(), signature);
-  os << text;
+  return std::pair(std::move(text), std::move(signature));
+}
+
+LogicalResult plumb::emitProgram(ModuleOp module, raw_ostream &os) {
+  auto program = makeProgram(module);
+  if (failed(program))
+    return failure();
+  os << program->first;
   return success();
+}
+
+FailureOr<std::string> plumb::getProgramSignature(ModuleOp module) {
+  auto program = makeProgram(module);
+  if (failed(program))
+    return failure();
+  return std::move(program->second);
 }

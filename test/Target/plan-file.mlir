@@ -1,10 +1,14 @@
 // RUN: plumb-opt --form-kernels --schedule --assign-streams --plan-memory --verify-plan --emit-plan-file %S/../Transforms/verify-plan.mlir -o /dev/null | FileCheck %s
 
 // CHECK: "format": "plumb-plan",
-// CHECK-NEXT: "version": 1,
+// CHECK-NEXT: "version": 2,
+// CHECK-NEXT: "made_by": "plumbc {{[0-9.]+}}",
 // CHECK-NEXT: "model": "two_stage",
+// CHECK-NEXT: "signature": "{{[0-9a-f]+}}",
 // CHECK: "name": "pp",
-// CHECK: "ranks": [
+// CHECK-NEXT: "size": 2,
+// CHECK-NEXT: "stride": 2
+// CHECK: "ranks": 4
 // CHECK: "schedule": "1f1b",
 // CHECK: "communicators": [
 // CHECK: "name": "tp",
@@ -14,7 +18,8 @@
 // CHECK-NEXT: "up.weight",
 // CHECK: "sends": [
 // CHECK: "communicator": "forward_0_1",
-// CHECK-NEXT: "type": "tensor<4x6xf32>"
+// CHECK-NEXT: "type": "tensor<4x6xf32>",
+// CHECK-NEXT: "layout": [
 // CHECK: "name": "head.weight",
 // CHECK-NEXT: "aliases": [
 // CHECK-NEXT: "tied.weight"
@@ -24,7 +29,8 @@
 // CHECK: "buffers": [
 // CHECK: "made_by": "module up, model.py:10",
 // CHECK-NEXT: "part": "forward",
-// CHECK-NEXT: "offset": 1152,
+// CHECK-NEXT: "used_in": [
+// CHECK: "offset": 1152,
 // CHECK-NEXT: "bytes": 64,
 // CHECK-NEXT: "slots": 2,
 // CHECK: "actions": [

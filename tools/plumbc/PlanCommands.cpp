@@ -3,6 +3,10 @@
 #include "Commands.h"
 #include "ExitCode.h"
 #include "plumb/Runtime/Failure.h"
+#include "plumb/Target/PlanFile.h"
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -20,6 +24,9 @@ static Json readPlan(const std::string &folder) {
   Json plan = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (plan.is_discarded() || !plan.is_object() || plan.value("format", "") != "plumb-plan")
     throw Failure("'" + path + "' is not a compiled plan");
+  if (Json version = plan.value("version", Json()); version != kPlanFileVersion)
+    throw Failure("'" + path + "' is of version " + version.dump() + ", this plumbc reads version " +
+                  std::to_string(kPlanFileVersion) + "; compile the plan again");
   return plan;
 }
 
@@ -32,16 +39,15 @@ namespace {
 class RankView {
 public:
   RankView(const Json &plan, int64_t rank) : plan(plan), axes(plan.at("mesh").at("axes")), rank(rank) {
-    int64_t count = 1;
-    for (const Json &axis : axes)
-      count *= axis.at("size").get<int64_t>();
+    auto count = plan.at("mesh").at("ranks").get<int64_t>();
     if (rank < 0 || rank >= count)
       throw Failure("there is no rank " + std::to_string(rank) + ": the mesh has " + std::to_string(count) +
                     " ranks");
-    coordinates = coordinatesOf(rank);
-    for (size_t i = 0; i < axes.size(); ++i)
+    for (size_t i = 0; i < axes.size(); ++i) {
+      coordinates.push_back(rank / axes[i].at("stride").get<int64_t>() % axes[i].at("size").get<int64_t>());
       if (axes[i].at("name") == plan.at("pipeline").at("axis"))
         pipelineAxis = static_cast<int64_t>(i);
+    }
     if (pipelineAxis >= 0)
       pipeline = coordinates[static_cast<size_t>(pipelineAxis)];
   }
@@ -60,16 +66,6 @@ public:
   }
 
 private:
-  std::vector<int64_t> coordinatesOf(int64_t of) const {
-    std::vector<int64_t> result(axes.size());
-    for (size_t i = axes.size(); i-- > 0;) {
-      auto size = axes[i].at("size").get<int64_t>();
-      result[i] = of % size;
-      of /= size;
-    }
-    return result;
-  }
-
   void printStages() const {
     std::cout << "stages:";
     const Json &stages = plan.at("pipeline").at("stages");
@@ -79,46 +75,46 @@ private:
     std::cout << "\n";
   }
 
+  /// The coordinates that an axis of a communicator runs over from this rank's own: all of them, or those
+  /// that differ in the digit that a factor `tp:(pre)size` is.
+  std::vector<int64_t> coordinatesOn(const std::string &axis, size_t &index) const {
+    std::string name = axis.substr(0, axis.find(':'));
+    index = 0;
+    while (axes.at(index).at("name") != name)
+      ++index;
+    auto count = axes[index].at("size").get<int64_t>();
+    int64_t pre = 1, size = count;
+    if (name != axis && std::sscanf(axis.c_str() + name.size(), ":(%" SCNd64 ")%" SCNd64, &pre, &size) != 2)
+      throw Failure("'" + axis + "' is no axis");
+    int64_t post = count / (pre * size), own = coordinates[index];
+    std::vector<int64_t> result;
+    for (int64_t digit = 0; digit < size; ++digit)
+      result.push_back(own - own / post % size * post + digit * post);
+    return result;
+  }
+
   /// Members differ from this rank only in the communicator's axes, and in the pipeline coordinate if it
   /// lists some; in their order.
   std::vector<int64_t> membersOf(const Json &communicator) const {
-    std::set<std::string> free;
-    for (const Json &axis : communicator.at("axes"))
-      free.insert(axis.get<std::string>());
-    const Json &listed = communicator.at("pipeline");
-    auto isListed = [&](int64_t coordinate) {
-      return std::find(listed.begin(), listed.end(), coordinate) != listed.end();
-    };
-    if (!listed.empty() && !isListed(pipeline))
+    const auto listed = communicator.at("pipeline").get<std::vector<int64_t>>();
+    if (!listed.empty() && std::find(listed.begin(), listed.end(), pipeline) == listed.end())
       return {};
-    std::vector<std::vector<int64_t>> members{coordinates};
+    std::vector<int64_t> members{rank};
     auto spread = [&](size_t axis, const std::vector<int64_t> &values) {
-      std::vector<std::vector<int64_t>> next;
-      for (const std::vector<int64_t> &member : members)
-        for (int64_t value : values) {
-          next.push_back(member);
-          next.back()[axis] = value;
-        }
+      std::vector<int64_t> next;
+      for (int64_t member : members)
+        for (int64_t value : values)
+          next.push_back(member + (value - coordinates[axis]) * axes[axis].at("stride").get<int64_t>());
       members = next;
     };
     if (!listed.empty() && pipelineAxis >= 0)
-      spread(static_cast<size_t>(pipelineAxis), listed.get<std::vector<int64_t>>());
-    for (size_t i = 0; i < axes.size(); ++i)
-      if (free.contains(axes[i].at("name").get<std::string>()) &&
-          (listed.empty() || static_cast<int64_t>(i) != pipelineAxis)) {
-        std::vector<int64_t> values;
-        for (int64_t value = 0; value < axes[i].at("size").get<int64_t>(); ++value)
-          values.push_back(value);
-        spread(i, values);
-      }
-    std::vector<int64_t> ranks;
-    for (const std::vector<int64_t> &member : members) {
-      int64_t number = 0;
-      for (size_t i = 0; i < axes.size(); ++i)
-        number = number * axes[i].at("size").get<int64_t>() + member[i];
-      ranks.push_back(number);
+      spread(static_cast<size_t>(pipelineAxis), listed);
+    for (const Json &axis : communicator.at("axes")) {
+      size_t index = 0;
+      std::vector<int64_t> values = coordinatesOn(axis.get<std::string>(), index);
+      spread(index, values);
     }
-    return ranks;
+    return members;
   }
 
   void printCommunicators() const {
@@ -173,10 +169,20 @@ void plumb::addPlanCommand(CLI::App &app, Command &command) {
   auto folder = std::make_shared<std::string>();
   auto rank = std::make_shared<int64_t>(0);
   CLI::App *sub = app.add_subcommand("plan", "Show a compiled plan as one rank sees it");
-  sub->add_option("DIR", *folder, "folder that plumbc compile has written")->required();
-  sub->add_option("--rank", *rank, "number of the rank")->required();
+  auto printSchema = std::make_shared<bool>(false);
+  CLI::Option *where = sub->add_option("DIR", *folder, "folder that plumbc compile has written");
+  CLI::Option *which = sub->add_option("--rank", *rank, "number of the rank");
+  sub->add_flag("--print-schema", *printSchema, "print the JSON Schema of compiled plans and stop");
   sub->callback([=, &command] {
+    if (!*printSchema)
+      for (CLI::Option *option : {where, which})
+        if (option->empty())
+          throw CLI::RequiredError(option->get_name());
     command = [=] {
+      if (*printSchema) {
+        std::cout << getPlanFileSchema().str();
+        return static_cast<int>(kSuccess);
+      }
       Json plan = readPlan(*folder);
       try {
         RankView(plan, *rank).print();

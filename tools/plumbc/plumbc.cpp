@@ -10,6 +10,7 @@ using namespace plumb;
 static int dispatch(int argc, char **argv) {
   CLI::App app{"Plumb: an ahead-of-time compiler for parallel plans of deep-learning models"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "plumbc " PLUMB_VERSION);
   Command command;
   addCompileCommand(app, command);
   addRunCommand(app, command);

@@ -19,6 +19,9 @@ namespace plumb {
 /// parameter's layout has a form that the runtime cannot slice (a factor of a mesh axis).
 llvm::LogicalResult emitProgram(mlir::ModuleOp module, llvm::raw_ostream &os);
 
+/// The hash of that program, 16 hexadecimal digits, by which the ranks of a run know each other.
+mlir::FailureOr<std::string> getProgramSignature(mlir::ModuleOp module);
+
 } // namespace plumb
 
 #endif // PLUMB_TARGET_PROGRAM_H
