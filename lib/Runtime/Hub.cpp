@@ -2,18 +2,22 @@
 
 #include "plumb/Runtime/Hub.h"
 
+#include "plumb/Runtime/Driver.h"
 #include "plumb/Runtime/Sources.h"
 
 namespace plumb {
 
-Desk::Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep)
-    : firstStep(firstStep), journal(options.log, tokensPerStep(program)) {
+Desk::Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep,
+           Driver *driver)
+    : firstStep(firstStep), driver(driver), journal(options.log, tokensPerStep(program), /*prints=*/!driver) {
   if (!options.save.empty())
     collector =
         std::make_unique<Collector>(program, options.save, options.steps - firstStep, sources.parameters());
 }
 
 void Desk::deliver(const Piece &piece) {
+  if (driver)
+    return driver->deliver(piece);
   if (!collector)
     throw Failure("rank 0 does not collect results");
   collector->add(piece);
@@ -21,6 +25,8 @@ void Desk::deliver(const Piece &piece) {
 
 void Desk::report(const StepReport &report) {
   journal.add(report);
+  if (driver)
+    driver->report(report);
   if (collector)
     collector->addLoss(report.step - firstStep, static_cast<float>(report.loss));
 }

@@ -10,9 +10,9 @@
 
 namespace plumb {
 
-Journal::Journal(const std::string &log, std::int64_t tokensPerStep)
+Journal::Journal(const std::string &log, std::int64_t tokensPerStep, bool prints)
     : path(log), file(log.empty() ? nullptr : std::fopen(log.c_str(), "a")), tokensPerStep(tokensPerStep),
-      last(std::chrono::steady_clock::now()) {
+      prints(prints), last(std::chrono::steady_clock::now()) {
   if (!log.empty() && !file)
     throw Failure("'" + path + "': cannot open the log: " + std::strerror(errno));
 }
@@ -31,8 +31,10 @@ void Journal::add(const StepReport &report) {
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - last).count();
   last = now;
-  std::printf("step %lld: loss %.6g\n", static_cast<long long>(report.step + 1), report.loss);
-  std::fflush(stdout);
+  if (prints) {
+    std::printf("step %lld: loss %.6g\n", static_cast<long long>(report.step + 1), report.loss);
+    std::fflush(stdout);
+  }
   if (!file)
     return;
   // Nine digits give back every f32.

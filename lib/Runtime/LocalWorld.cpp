@@ -56,6 +56,7 @@ void LocalWorld::failLocked(int code, std::string error) {
     return;
   outcome = {code, std::move(error)};
   hasFailed.store(true, std::memory_order_release);
+  met.notify_all();
   for (auto &seat : seats)
     notify(*seat);
 }
@@ -67,6 +68,20 @@ void LocalWorld::notify(Seat &seat) {
   seat.isBlocked = false;
   --blocked;
   seat.signals.notify_one();
+}
+
+bool LocalWorld::meet() {
+  std::unique_lock lock(mutex);
+  if (++ended == size()) {
+    ended = 0;
+    ++meetings;
+    met.notify_all();
+    return !failed();
+  }
+  checkDeadlock();
+  std::int64_t before = meetings;
+  met.wait(lock, [&] { return meetings > before || failed(); });
+  return !failed();
 }
 
 void LocalWorld::leave() {

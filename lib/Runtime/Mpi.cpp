@@ -1,9 +1,8 @@
 //===- Mpi.cpp - The collective provider `mpi` ----------------------------------===//
 
-#include "plumb/Runtime/Mpi.h"
-
 #include "plumb/Runtime/MpiWorld.h"
 #include "plumb/Runtime/Process.h"
+#include "plumb/Runtime/Run.h"
 
 #define OMPI_SKIP_MPICXX
 #include <mpi.h>
@@ -62,20 +61,24 @@ void announce(Place &place) {
 
 } // namespace
 
-int runMpi(const Program &program, int argc, const char *const *argv) {
+Outcome runProgram(const Program &program, int argc, const char *const *argv, Driver *driver) {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  int code = runProcess(
-      program, argc, argv,
-      {findPlace, announce, [&](const Place &place, const Options &options, RendezvousClient &client) {
-         return std::make_unique<MpiProvider>(program, place, options, client);
-       }});
-  std::fflush(nullptr);
+  Outcome outcome = runProcess(program, argc, argv,
+                               {findPlace, announce,
+                                [&](const Place &place, const Options &options, RendezvousClient &client) {
+                                  return std::make_unique<MpiProvider>(program, place, options, client);
+                                }},
+                               driver);
   // A failed rank leaves at once: an orderly end would wait for the others.
-  if (code != 0)
-    std::_Exit(code);
-  MPI_Finalize();
-  return 0;
+  if (outcome.code != 0 && !driver) {
+    std::fprintf(stderr, "error: %s\n", outcome.error.c_str());
+    std::fflush(nullptr);
+    std::_Exit(outcome.code);
+  }
+  if (outcome.code == 0)
+    MPI_Finalize();
+  return outcome;
 }
 
 } // namespace plumb

@@ -1,8 +1,7 @@
 //===- Nccl.cpp - The collective provider `nccl` --------------------------------===//
 
-#include "plumb/Runtime/Nccl.h"
-
 #include "plumb/Runtime/Process.h"
+#include "plumb/Runtime/Run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -178,7 +177,7 @@ void selectDevice(const Place &place) {
 
 } // namespace
 
-int runNccl(const Program &program, int argc, const char *const *argv) {
+Outcome runProgram(const Program &program, int argc, const char *const *argv, Driver *driver) {
   // Keeps the order of launches when kernels of several communicators wait for each other.
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
   return runProcess(program, argc, argv,
@@ -187,7 +186,8 @@ int runNccl(const Program &program, int argc, const char *const *argv) {
                        selectDevice(place);
                        checkVersions();
                        return std::make_unique<NcclProvider>(program, client, options.timeout);
-                     }});
+                     }},
+                    driver);
 }
 
 void enter(const char *part, std::size_t microbatch) {

@@ -2,7 +2,6 @@
 
 #include "plumb/Runtime/Process.h"
 
-#include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
@@ -21,17 +20,19 @@ std::string signatureOf(const Program &program, const Options &options) {
          (options.checkpoint.empty() ? "" : ", checkpoints every " + std::to_string(options.every));
 }
 
-Outcome runRank(const Program &program, const Options &options, Place place, const Backend &backend) {
+Outcome runRank(const Program &program, const Options &options, Place place, const Backend &backend,
+                Driver *driver) {
   if (place.size != rankCount(program))
     throw Failure("the launcher starts " + std::to_string(place.size) +
                   " ranks, but the mesh of the program has " + std::to_string(rankCount(program)));
-  handleTermination();
-  Sources sources = openSources(program, options);
+  if (!driver)
+    handleTermination();
+  Sources sources = openSources(program, options, /*needsInputs=*/!driver);
   std::string signature = signatureOf(program, options);
   std::optional<Desk> desk;
   std::optional<RendezvousServer> server;
   if (place.rank == 0) {
-    desk.emplace(program, options, sources, sources.firstStep);
+    desk.emplace(program, options, sources, sources.firstStep, driver);
     server.emplace(place, signature, *desk, options.timeout);
     place.port = server->port();
   }
@@ -40,7 +41,9 @@ Outcome runRank(const Program &program, const Options &options, Place place, con
   std::unique_ptr<Provider> provider;
   try {
     provider = backend.open(place, options, client);
-    Session(program, place.rank, options, sources, *provider, client).run();
+    if (driver)
+      driver->begin(1);
+    Session(program, place.rank, options, sources, *provider, client, driver).run();
     client.finish();
   } catch (const std::exception &exception) {
     const Outcome *known = provider ? provider->explain() : nullptr;
@@ -50,7 +53,7 @@ Outcome runRank(const Program &program, const Options &options, Place place, con
     } catch (const Failure &) {
       // Rank 0 is gone; the first error is the one to report.
     }
-    std::fprintf(stderr, "error: rank %d: %s\n", place.rank, outcome.error.c_str());
+    outcome.error = "rank " + std::to_string(place.rank) + ": " + outcome.error;
     return outcome;
   }
   if (desk)
@@ -60,18 +63,17 @@ Outcome runRank(const Program &program, const Options &options, Place place, con
 
 } // namespace
 
-int runProcess(const Program &program, int argc, const char *const *argv, const Backend &backend) {
+Outcome runProcess(const Program &program, int argc, const char *const *argv, const Backend &backend,
+                   Driver *driver) {
   std::optional<Place> place;
   try {
     Options options = parseOptions(argc, argv);
     place = backend.place();
-    return runRank(program, options, *place, backend).code;
+    return runRank(program, options, *place, backend, driver);
   } catch (const UsageError &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 2;
+    return {2, error.what()};
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "error: rank %d: %s\n", place ? place->rank : 0, error.what());
-    return 1;
+    return {1, "rank " + std::to_string(place ? place->rank : 0) + ": " + error.what()};
   }
 }
 

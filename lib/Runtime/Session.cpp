@@ -25,9 +25,9 @@ void handleTermination() {
 //===----------------------------------------------------------------------===//
 
 Session::Session(const Program &program, int rank, const Options &options, const Sources &sources,
-                 Provider &provider, Hub &hub)
+                 Provider &provider, Hub &hub, Driver *driver)
     : program(program), number(rank), options(options), sources(sources), provider(provider), hub(hub),
-      coordinates(coordinatesOf(program, rank)), pipeline(pipelineOf(program, coordinates)),
+      driver(driver), coordinates(coordinatesOf(program, rank)), pipeline(pipelineOf(program, coordinates)),
       results(resultsOf(program)) {}
 
 Session::~Session() {
@@ -106,8 +106,10 @@ void Session::loadState() {
 }
 
 void Session::loadInputs(std::int64_t step) {
-  for (const Tensor &input : program.inputs)
-    load(input, sources.input(input, step));
+  for (const Tensor &input : program.inputs) {
+    const std::byte *given = driver ? driver->input(input) : nullptr;
+    load(input, given ? given : sources.input(input, step));
+  }
   auto finished = static_cast<double>(step);
   if (program.counter)
     load(*program.counter, reinterpret_cast<const std::byte *>(&finished));
@@ -131,11 +133,15 @@ void Session::fetch(const Tensor &tensor, const std::function<void(std::int64_t,
   }
 }
 
-void Session::deliver(Result::Kind kind) {
+void Session::deliver(std::size_t result) {
+  fetch(*results[result].tensor,
+        [&](std::int64_t microbatch, const Slice &) { hub.deliver({result, number, microbatch, staging}); });
+}
+
+void Session::deliverAll(Result::Kind kind) {
   for (std::size_t i = 0; i < results.size(); ++i)
     if (results[i].kind == kind)
-      fetch(*results[i].tensor,
-            [&](std::int64_t microbatch, const Slice &) { hub.deliver({i, number, microbatch, staging}); });
+      deliver(i);
 }
 
 static double toDouble(DType type, const std::byte *bytes) {
@@ -243,26 +249,63 @@ bool Session::checkpoint(std::int64_t step) {
 // Running
 //===----------------------------------------------------------------------===//
 
-void Session::run() {
+void Session::runStep(Rank &rank, std::int64_t step) {
+  provider.beginStep(step);
+  loadInputs(step);
+  program.step(rank);
+  provider.synchronize(handles.streams);
+  report(step);
+}
+
+void Session::train(Rank &rank) {
   bool collects = !options.save.empty();
-  connect();
-  loadState();
-  Rank rank(number, coordinates, pipeline, handles);
   for (std::int64_t step = sources.firstStep; step < options.steps; ++step) {
-    provider.beginStep(step);
-    loadInputs(step);
-    program.step(rank);
-    provider.synchronize(handles.streams);
-    report(step);
+    runStep(rank, step);
     if (step == sources.firstStep && collects) {
-      deliver(Result::Output);
-      deliver(Result::Gradient);
+      deliverAll(Result::Output);
+      deliverAll(Result::Gradient);
     }
     if (checkpoint(step))
       break;
   }
   if (collects)
-    deliver(Result::Parameter);
+    deliverAll(Result::Parameter);
+}
+
+void Session::serve(Rank &rank) {
+  std::int64_t step = sources.firstStep;
+  for (std::int64_t done = 0;; ++done) {
+    Command command = driver->next(done);
+    switch (command.kind) {
+    case Command::Step:
+      runStep(rank, step++);
+      break;
+    case Command::Read: {
+      const Tensor &tensor = *results[command.result].tensor;
+      if (results[command.result].kind == Result::Output || isFirstHolder(program, tensor, coordinates))
+        deliver(command.result);
+      break;
+    }
+    case Command::Write:
+      if (command.data)
+        load(*results[command.result].tensor, command.data);
+      break;
+    case Command::End:
+      return;
+    }
+    // The process of rank 0 answers when it has what all ranks say.
+    hub.wait();
+  }
+}
+
+void Session::run() {
+  connect();
+  loadState();
+  Rank rank(number, coordinates, pipeline, handles);
+  if (driver)
+    serve(rank);
+  else
+    train(rank);
   completed = true;
 }
 

@@ -160,9 +160,9 @@ const std::byte *Sources::input(const Tensor &tensor, std::int64_t step) const {
          view.data.size() / static_cast<std::size_t>(view.shape[0]) * static_cast<std::size_t>(step);
 }
 
-Sources openSources(const Program &program, const Options &options) {
+Sources openSources(const Program &program, const Options &options, bool needsInputs) {
   checkProgram(program);
-  if (options.source.empty() && !program.inputs.empty())
+  if (options.source.empty() && needsInputs && !program.inputs.empty())
     throw UsageError("the program has " + std::to_string(program.inputs.size()) +
                      " input(s); give a file that holds them with --inputs");
   if (options.weights.empty() && options.resume.empty() && !program.parameters.empty())

@@ -1,17 +1,12 @@
 //===- Threads.cpp - The collective provider `threads` ------------------------===//
 
-#include "plumb/Runtime/Threads.h"
-
 #include "plumb/Runtime/Device.h"
 #include "plumb/Runtime/LocalWorld.h"
+#include "plumb/Runtime/Run.h"
 #include "plumb/Runtime/Session.h"
 
-#include <chrono>
-#include <condition_variable>
-#include <cstdio>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <new>
 #include <string>
 
@@ -43,66 +38,53 @@ private:
   const Program &program;
 };
 
-/// The desk, for ranks that are threads. They wait for each other only when nothing is left on their streams.
+/// The desk, for ranks that are threads.
 class ThreadsHub : public Hub {
 public:
-  ThreadsHub(Desk &desk, int ranks) : desk(desk), ranks(ranks) {}
+  explicit ThreadsHub(Desk &desk) : desk(desk) {}
 
   void deliver(const Piece &piece) override { desk.deliver(piece); }
   void report(const StepReport &report) override { desk.report(report); }
   bool decide(std::int64_t step, bool proposal) override { return desk.decide(step, proposal); }
   void wait() override {
-    constexpr auto kBetweenChecks = std::chrono::milliseconds(10);
-    std::unique_lock lock(mutex);
-    std::int64_t meeting = arrivals++ / ranks;
-    changed.notify_all();
-    while (!changed.wait_for(lock, kBetweenChecks, [&] { return arrivals / ranks > meeting; }))
-      if (host::Device::current()->world().failed())
-        throw Failure("the run has failed on another rank");
+    if (!static_cast<host::LocalWorld &>(host::Device::current()->world()).meet())
+      throw Failure("the run has failed on another rank");
   }
 
 private:
   Desk &desk;
-  const int ranks;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::int64_t arrivals = 0;
 };
 
-int report(int code, const char *what) {
-  std::fprintf(stderr, "error: %s\n", what);
-  return code;
-}
-
-int runOrThrow(const Program &program, const Options &options) {
+Outcome runOrThrow(const Program &program, const Options &options, Driver *driver) {
   constexpr std::uint64_t kDefaultSeed = 1;
   std::uint64_t seed = environmentNumber("PLUMB_SEED", kDefaultSeed);
   if (!options.checkpoint.empty())
     handleTermination();
-  Sources sources = openSources(program, options);
-  Desk desk(program, options, sources, sources.firstStep);
-  ThreadsHub hub(desk, rankCount(program));
+  Sources sources = openSources(program, options, /*needsInputs=*/!driver);
+  Desk desk(program, options, sources, sources.firstStep, driver);
+  ThreadsHub hub(desk);
+  if (driver)
+    driver->begin(rankCount(program));
   Outcome outcome = host::runRanks(rankCount(program), seed, [&](int rank) {
     ThreadsProvider provider(program);
-    Session(program, rank, options, sources, provider, hub).run();
+    Session(program, rank, options, sources, provider, hub, driver).run();
   });
-  if (outcome.code)
-    return report(outcome.code, outcome.error.c_str());
-  desk.commit();
-  return 0;
+  if (outcome.code == 0)
+    desk.commit();
+  return outcome;
 }
 
 } // namespace
 
-int runThreads(const Program &program, int argc, const char *const *argv) {
+Outcome runProgram(const Program &program, int argc, const char *const *argv, Driver *driver) {
   try {
-    return runOrThrow(program, parseOptions(argc, argv));
+    return runOrThrow(program, parseOptions(argc, argv), driver);
   } catch (const UsageError &error) {
-    return report(2, error.what());
+    return {2, error.what()};
   } catch (const std::bad_alloc &) {
-    return report(1, "out of memory");
+    return {1, "out of memory"};
   } catch (const std::exception &error) {
-    return report(1, error.what());
+    return {1, error.what()};
   }
 }
 

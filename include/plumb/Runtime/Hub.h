@@ -13,6 +13,7 @@
 
 namespace plumb {
 
+class Driver;
 struct Options;
 struct Sources;
 
@@ -31,8 +32,9 @@ public:
 /// The part of a hub that exists once, in the process of rank 0. May be called from several threads.
 class Desk {
 public:
-  /// `firstStep` is that of the checkpoint which is gone on from.
-  Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep);
+  /// `firstStep` is that of the checkpoint which is gone on from. Results go to the driver, if there is one.
+  Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep,
+       Driver *driver);
 
   void deliver(const Piece &piece);
   void report(const StepReport &report);
@@ -42,6 +44,7 @@ public:
 
 private:
   std::int64_t firstStep;
+  Driver *driver;
   std::unique_ptr<Collector> collector; ///< Null if no results are wanted.
   Journal journal;
   std::mutex mutex;

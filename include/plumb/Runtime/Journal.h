@@ -26,8 +26,9 @@ struct StepReport {
 /// threads.
 class Journal {
 public:
-  /// `log` is a path, or empty. `tokensPerStep` is 0 where it is not known. Throws plumb::Failure.
-  Journal(const std::string &log, std::int64_t tokensPerStep);
+  /// `log` is a path, or empty. `tokensPerStep` is 0 where it is not known. If it `prints`, each step has a
+  /// line on standard output. Throws plumb::Failure.
+  Journal(const std::string &log, std::int64_t tokensPerStep, bool prints);
 
   void add(const StepReport &report);
 
@@ -39,6 +40,7 @@ private:
   std::string path;
   std::unique_ptr<std::FILE, Close> file;
   std::int64_t tokensPerStep;
+  bool prints;
   std::chrono::steady_clock::time_point last;
   std::mutex mutex;
 };

@@ -13,6 +13,7 @@
 #include "plumb/Runtime/Failure.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -46,6 +47,9 @@ public:
   /// all members have come. Null, with a sentence in `why`, if that contradicts what others say.
   LocalClique *join(Device &device, const std::string &id, const std::string &name, int size, int rank,
                     std::string &why);
+  /// Waits until all ranks have come here, which are not waiting for each other elsewhere then. False if the
+  /// run has failed.
+  bool meet();
   /// The thread of a rank ends.
   void leave();
 
@@ -63,7 +67,9 @@ private:
   std::mutex mutex; ///< Guards everything below, and cliques and exchanges.
   std::vector<std::unique_ptr<Seat>> seats;
   std::map<std::string, std::unique_ptr<LocalClique>> cliques;
-  int blocked = 0, ended = 0;
+  int blocked = 0, ended = 0; ///< Ranks that wait at a meeting count as ended until it takes place.
+  std::int64_t meetings = 0;
+  std::condition_variable met;
   bool spins; ///< A rank that waits may keep its core for a moment.
   std::atomic<bool> hasFailed{false};
   Outcome outcome;

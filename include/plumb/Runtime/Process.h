@@ -20,10 +20,9 @@ struct Backend {
   std::function<std::unique_ptr<Provider>(const Place &, const Options &, RendezvousClient &)> open;
 };
 
-/// Runs this process's rank of a program; the body of `main`. Errors are printed to standard error and stop
-/// all ranks. Returns 0; 1 if a rank failed, timed out, or the files do not fit the program; 2 for a wrong
-/// command line or environment; 3 for calls that do not match.
-int runProcess(const Program &program, int argc, const char *const *argv, const Backend &backend);
+/// Runs this process's rank of a program, see Run.h. An error stops all ranks.
+Outcome runProcess(const Program &program, int argc, const char *const *argv, const Backend &backend,
+                   Driver *driver);
 
 } // namespace plumb
 

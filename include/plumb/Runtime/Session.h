@@ -8,6 +8,7 @@
 #ifndef PLUMB_RUNTIME_SESSION_H
 #define PLUMB_RUNTIME_SESSION_H
 
+#include "plumb/Runtime/Driver.h"
 #include "plumb/Runtime/Hub.h"
 #include "plumb/Runtime/Layout.h"
 #include "plumb/Runtime/Options.h"
@@ -42,7 +43,7 @@ public:
 class Session {
 public:
   Session(const Program &program, int rank, const Options &options, const Sources &sources,
-          Provider &provider, Hub &hub);
+          Provider &provider, Hub &hub, Driver *driver);
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
@@ -57,9 +58,14 @@ private:
   void load(const Tensor &tensor, const std::byte *global);
   void loadState();
   void loadInputs(std::int64_t step);
+  void runStep(Rank &rank, std::int64_t step);
+  void train(Rank &rank);
+  /// Carries out what the driver says.
+  void serve(Rank &rank);
   /// Calls `visit(microbatch, slice)` for each slice of this rank, with its values in `staging`.
   void fetch(const Tensor &tensor, const std::function<void(std::int64_t, const Slice &)> &visit);
-  void deliver(Result::Kind kind);
+  void deliver(std::size_t result);
+  void deliverAll(Result::Kind kind);
   bool isReporter() const;
   double read(const Tensor *scalar, double otherwise) const;
   void report(std::int64_t step);
@@ -73,6 +79,7 @@ private:
   const Sources &sources;
   Provider &provider;
   Hub &hub;
+  Driver *driver; ///< May be null.
   std::vector<std::int64_t> coordinates;
   int pipeline;
   std::vector<Result> results;
@@ -81,8 +88,8 @@ private:
   bool completed = false;
 };
 
-/// From now on SIGTERM asks the run to end after its step: with a checkpoint if it writes any, as a failure otherwise. A
-/// launcher that ends the ranks of a run because one is lost so lets them say which.
+/// From now on SIGTERM asks the run to end after its step: with a checkpoint if it writes any, as a failure
+/// otherwise. A launcher that ends the ranks of a run because one is lost so lets them say which.
 void handleTermination();
 
 } // namespace plumb

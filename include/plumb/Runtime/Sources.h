@@ -44,8 +44,9 @@ struct Sources {
   const std::byte *input(const Tensor &tensor, std::int64_t step) const;
 };
 
-/// Opens the files and checks the program's tables and the files against each other. Throws plumb::Failure.
-Sources openSources(const Program &program, const Options &options);
+/// Opens the files and checks the program's tables and the files against each other. A driver may give the
+/// inputs instead of a file. Throws plumb::Failure.
+Sources openSources(const Program &program, const Options &options, bool needsInputs);
 
 /// How many tokens a step reads: the elements of the first input of whole numbers; without one, the rows of
 /// the first.

@@ -55,7 +55,7 @@ protected:
   Program program{};
   Options options;
   Sources sources;
-  Desk desk{program, options, sources, 0};
+  Desk desk{program, options, sources, 0, /*driver=*/nullptr};
   int port = 20000 + static_cast<int>(::getpid() % 10000);
 };
 

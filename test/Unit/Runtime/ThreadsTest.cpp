@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "plumb/Runtime/Threads.h"
+#include "plumb/Runtime/Run.h"
 #include "plumb/Runtime/Safetensors.h"
 
 #include <gmock/gmock.h>
@@ -223,10 +223,10 @@ protected:
       argv.push_back(argument.c_str());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    int code = runThreads(program, static_cast<int>(argv.size()), argv.data());
+    Outcome outcome = runProgram(program, static_cast<int>(argv.size()), argv.data(), /*driver=*/nullptr);
     output = testing::internal::GetCapturedStdout();
-    error = testing::internal::GetCapturedStderr();
-    return code;
+    error = testing::internal::GetCapturedStderr() + (outcome.code ? "error: " + outcome.error + "\n" : "");
+    return outcome.code;
   }
   int run(const Program &program) {
     return run(program, {"--weights", path("weights"), "--inputs", path("inputs"), "--save", path("out")});
