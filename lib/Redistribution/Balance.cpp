@@ -40,13 +40,35 @@ IndexSet takeAbout(IndexSet &elements, int64_t room) {
   return takeFront(elements, dim, std::max<int64_t>(1, room / row));
 }
 
+/// `set` without `part` of it, which differs from it in one dimension at most.
+IndexSet without(IndexSet set, const IndexSet &part) {
+  unsigned dim = 0;
+  while (dim + 1 < set.size() && set[dim] == part[dim])
+    ++dim;
+  Intervals rest;
+  for (Interval run : set[dim]) {
+    for (const Interval &taken : part[dim])
+      if (taken.begin < run.end && taken.end > run.begin) {
+        if (run.begin < taken.begin)
+          rest.push_back({run.begin, taken.begin});
+        run.begin = std::min(taken.end, run.end);
+      }
+    if (run.size() > 0)
+      rest.push_back(run);
+  }
+  set[dim] = std::move(rest);
+  return set;
+}
+
 class Balancer {
 public:
   Balancer(std::vector<Block> blocks, int64_t members, int64_t capacity,
            llvm::function_ref<int64_t(int64_t, int64_t)> distance)
       : blocks(std::move(blocks)), load(members), capacity(capacity), distance(distance) {}
 
-  void assign(const Block &block, IndexSet elements, int64_t receiver) {
+  /// Has `elements` sent to `receiver` by the holders of `block`.
+  void assign(size_t blockNumber, IndexSet elements, int64_t receiver) {
+    const Block &block = blocks[blockNumber];
     for (bool rest = true; rest;) {
       int64_t sender =
           *std::min_element(block.holders.begin(), block.holders.end(), [&](int64_t a, int64_t b) {
@@ -62,17 +84,140 @@ public:
         rest = volume(elements) > 0;
       }
       load[sender] += volume(part);
-      tiles.push_back({sender, receiver, std::move(part)});
+      shipments.push_back({blockNumber, std::move(part), {{sender, receiver, false}}});
     }
   }
 
+  std::vector<Tile> take() {
+    if (*std::max_element(load.begin(), load.end()) > capacity)
+      relay();
+    std::vector<Tile> tiles;
+    for (const Shipment &shipment : shipments)
+      for (const Delivery &delivery : shipment.deliveries)
+        tiles.push_back({delivery.sender, delivery.receiver, shipment.elements, delivery.isHandedOn});
+    return tiles;
+  }
+
   std::vector<Block> blocks;
-  std::vector<Tile> tiles;
 
 private:
+  struct Delivery {
+    int64_t sender, receiver;
+    bool isHandedOn;
+  };
+  /// Elements of one block and the members that lack them.
+  struct Shipment {
+    size_t block;
+    IndexSet elements;
+    std::vector<Delivery> deliveries;
+  };
+
+  /// Where a member sends more than the most that one receives (few hold what many need), lets the receivers
+  /// hand parts on to each other. Members that are not too busy are relieved too where that makes room.
+  void relay() {
+    joinShipments();
+    const size_t most = 4 * shipments.size() + 256;
+    int64_t mean = llvm::sum_of(load, int64_t(0)) / int64_t(load.size());
+    for (int64_t pass = 0; pass < 16; ++pass)
+      for (int64_t limit : {capacity, mean})
+        for (size_t i = 0; i < shipments.size() && shipments.size() < most; ++i) {
+          if (*std::max_element(load.begin(), load.end()) <= capacity)
+            return;
+          while (relieve(i, limit))
+            ;
+        }
+  }
+
+  /// Makes deliveries of the same elements one shipment. Tiles of a block that overlap differ in the
+  /// dimension along which they were split between the holders.
+  void joinShipments() {
+    std::vector<Shipment> joined;
+    size_t begin = 0; // of the block
+    for (Shipment &shipment : shipments) {
+      if (!joined.empty() && joined.back().block != shipment.block)
+        begin = joined.size();
+      for (size_t i = begin; i < joined.size() && volume(shipment.elements) > 0; ++i) {
+        IndexSet common = intersect(joined[i].elements, shipment.elements);
+        if (volume(common) == 0)
+          continue;
+        Shipment rest = joined[i];
+        rest.elements = without(rest.elements, common);
+        if (volume(rest.elements) > 0)
+          joined.push_back(std::move(rest));
+        joined[i].elements = common;
+        joined[i].deliveries.push_back(shipment.deliveries.front());
+        shipment.elements = without(shipment.elements, common);
+      }
+      if (volume(shipment.elements) > 0)
+        joined.push_back(std::move(shipment));
+    }
+    shipments = std::move(joined);
+  }
+
+  /// Lets somebody else send a part of shipment `number` whose sender sends more than `limit`.
+  bool relieve(size_t number, int64_t limit) {
+    std::optional<size_t> relieved;
+    Delivery next{};
+    // Who is handed a part on cannot hand it on: rather those that are busy anyway.
+    std::pair<int64_t, int64_t> most;
+    for (auto [i, now] : llvm::enumerate(shipments[number].deliveries)) {
+      if (handsOn(shipments[number], now.receiver))
+        continue;
+      Delivery other = alternative(shipments[number], now);
+      int64_t amount = std::min(load[now.sender] - limit, (load[now.sender] - load[other.sender]) / 2);
+      if (amount <= 0 || std::pair(load[now.receiver], amount) <= most)
+        continue;
+      most = {load[now.receiver], amount};
+      next = other;
+      relieved = i;
+    }
+    if (!relieved)
+      return false;
+    shrink(number, most.second);
+    Delivery &now = shipments[number].deliveries[*relieved];
+    int64_t size = volume(shipments[number].elements);
+    load[now.sender] -= size;
+    load[next.sender] += size;
+    now = next;
+    return true;
+  }
+
+  static bool handsOn(const Shipment &shipment, int64_t member) {
+    return llvm::any_of(shipment.deliveries,
+                        [&](const Delivery &d) { return d.isHandedOn && d.sender == member; });
+  }
+
+  /// The least busy member that could send in place of the sender: a holder, or one to which a holder sends.
+  Delivery alternative(const Shipment &shipment, const Delivery &delivery) const {
+    Delivery best = delivery;
+    auto consider = [&](int64_t member, bool isHandedOn) {
+      if (member != delivery.receiver && std::pair(load[member], !handsOn(shipment, member)) <
+                                             std::pair(load[best.sender], !handsOn(shipment, best.sender)))
+        best = {member, delivery.receiver, isHandedOn};
+    };
+    for (int64_t holder : blocks[shipment.block].holders)
+      consider(holder, false);
+    for (const Delivery &other : shipment.deliveries)
+      if (!other.isHandedOn)
+        consider(other.receiver, true);
+    return best;
+  }
+
+  /// Leaves at most `amount` elements in a shipment; the rest become shipments of their own.
+  void shrink(size_t number, int64_t amount) {
+    while (volume(shipments[number].elements) > amount) {
+      Shipment rest = shipments[number];
+      unsigned dim = longestDim(rest.elements);
+      int64_t row = volume(rest.elements) / sizeOf(rest.elements[dim]);
+      shipments[number].elements = takeFront(rest.elements, dim, std::max<int64_t>(1, amount / row));
+      shipments.push_back(std::move(rest));
+    }
+  }
+
   std::vector<int64_t> load;
   int64_t capacity;
   llvm::function_ref<int64_t(int64_t, int64_t)> distance;
+  std::vector<Shipment> shipments;
 };
 
 } // namespace
@@ -106,12 +251,12 @@ plumb::redistribution::balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRe
   llvm::sort(balancer.blocks, [](const Block &a, const Block &b) {
     return std::pair(a.holders.size(), a.holders.front()) < std::pair(b.holders.size(), b.holders.front());
   });
-  for (const Block &block : balancer.blocks)
+  for (auto [number, block] : llvm::enumerate(balancer.blocks))
     for (auto [receiver, want] : llvm::enumerate(wanted))
       if (!std::binary_search(block.holders.begin(), block.holders.end(), int64_t(receiver)))
         if (IndexSet lacking = intersect(block.elements, want); volume(lacking) > 0)
-          balancer.assign(block, std::move(lacking), receiver);
-  return std::move(balancer.tiles);
+          balancer.assign(number, std::move(lacking), receiver);
+  return balancer.take();
 }
 
 std::vector<IndexSet> plumb::redistribution::splitEvenly(IndexSet set, int64_t parts) {

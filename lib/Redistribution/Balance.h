@@ -16,16 +16,18 @@ struct Block {
 /// The distinct sets among `held`, any two of which are equal or disjoint, without empty ones.
 std::vector<Block> distinctBlocks(llvm::ArrayRef<IndexSet> held);
 
-/// A tile on its way from one holder to one member that lacks it.
+/// A tile on its way to a member that lacks it: from a holder, or handed on by a member to which a holder
+/// sent it.
 struct Tile {
   int64_t sender = 0;
   int64_t receiver = 0;
   IndexSet elements;
+  bool isHandedOn = false;
 };
 
 /// Gives every receiver j the elements of `wanted[j]` that `held[j]` lacks, each once, from members that hold
-/// them, and spreads the load over the holders: no member sends much more than the most that one receives, if
-/// the holders allow it. Any two sets in `held` are equal or disjoint, and together they cover `wanted`.
+/// them, and spreads the load: no member sends much more than the most that one receives. Where the holders
+/// alone do not allow that, receivers hand on what they got. Any two sets in `held` are equal or disjoint, and together they cover `wanted`.
 /// Among equally loaded holders the one with the least `distance(holder, receiver)` sends, then the first.
 std::vector<Tile> balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRef<IndexSet> wanted,
                                llvm::function_ref<int64_t(int64_t, int64_t)> distance);

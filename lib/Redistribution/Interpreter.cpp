@@ -134,6 +134,8 @@ public:
     for (size_t self = 0; self < members.size(); ++self)
       if (llvm::Error error = receive(self))
         return error;
+    if (llvm::Error error = handOn())
+      return error;
     for (auto [member, result] : llvm::zip_equal(members, results))
       local(member) = std::move(result);
     return llvm::Error::success();
@@ -145,17 +147,31 @@ private:
   Tensor pack(const RankStep &member) {
     if (member.sendsInPlace)
       return local(member);
-    Tensor buffer(member.sends.empty()
-                      ? 0
-                      : member.sends.back().bufferOffset + std::max(member.sends.back().count, member.count));
-    for (const Message &message : member.sends) {
+    return pack(member.sends, member.count, local(member), member.localBefore);
+  }
+
+  static Tensor pack(llvm::ArrayRef<Message> messages, int64_t count, const Tensor &from,
+                     llvm::ArrayRef<int64_t> shape) {
+    Tensor buffer(messages.empty() ? 0
+                                   : messages.back().bufferOffset + std::max(messages.back().count, count));
+    for (const Message &message : messages) {
       int64_t at = message.bufferOffset;
       for (const Box &box : message.boxes)
-        forEachInBox(box, member.localBefore,
-                     [&](int64_t position) { buffer[at++] = local(member)[position]; });
+        forEachInBox(box, shape, [&](int64_t position) { buffer[at++] = from[position]; });
     }
-    buffer.resize(std::max<size_t>(buffer.size(), member.count));
+    buffer.resize(std::max<size_t>(buffer.size(), count));
     return buffer;
+  }
+
+  /// The second group of messages, out of what the first brought.
+  llvm::Error handOn() {
+    sendBuffers.clear();
+    for (auto [member, result] : llvm::zip_equal(members, results))
+      sendBuffers.push_back(pack(member.relays, 0, result, member.localAfter));
+    for (size_t self = 0; self < members.size(); ++self)
+      if (llvm::Error error = receiveMessages(self, &RankStep::relays, &RankStep::relayed))
+        return error;
+    return llvm::Error::success();
   }
 
   Tensor copyKept(const RankStep &member) {
@@ -206,20 +222,21 @@ private:
     case StepKind::AllToAll:
     case StepKind::Permute:
     case StepKind::Exchange:
-      return receiveMessages(self);
+      return receiveMessages(self, &RankStep::sends, &RankStep::receives);
     }
     return llvm::Error::success();
   }
 
-  llvm::Error receiveMessages(size_t self) {
+  using Messages = std::vector<Message> RankStep::*;
+
+  llvm::Error receiveMessages(size_t self, Messages sends, Messages receives) {
     const RankStep &member = members[self];
-    for (const Message &expected : member.receives) {
-      const RankStep &peer = members[expected.peer];
-      auto sent = llvm::find_if(peer.sends, [&](const Message &m) { return m.peer == int64_t(self); });
-      if (sent == peer.sends.end() || sent->count != expected.count)
+    for (const Message &expected : member.*receives) {
+      const std::vector<Message> &all = members[expected.peer].*sends;
+      auto sent = llvm::find_if(all, [&](const Message &m) { return m.peer == int64_t(self); });
+      if (sent == all.end() || sent->count != expected.count)
         return failure("rank {0} expects {1} elements from rank {2}, which sends {3}", member.group[self],
-                       expected.count, member.group[expected.peer],
-                       sent == peer.sends.end() ? 0 : sent->count);
+                       expected.count, member.group[expected.peer], sent == all.end() ? 0 : sent->count);
       const Tensor &buffer = sendBuffers[expected.peer];
       int64_t at = sent->bufferOffset;
       if (at + expected.count > int64_t(buffer.size()))

@@ -239,9 +239,11 @@ private:
     addCopies(intersect(before[self], after[self]), self, result);
     for (const Tile &tile : tiles) {
       if (tile.sender == int64_t(self))
-        addMessage(result.sends, tile.receiver, tile.elements, before[self]);
+        addMessage(tile.isHandedOn ? result.relays : result.sends, tile.receiver, tile.elements,
+                   tile.isHandedOn ? after[self] : before[self]);
       if (tile.receiver == int64_t(self))
-        addMessage(result.receives, tile.sender, tile.elements, after[self]);
+        addMessage(tile.isHandedOn ? result.relayed : result.receives, tile.sender, tile.elements,
+                   after[self]);
     }
     result.sendsInPlace = placeRuns(result.sends, result.localBefore);
     result.receivesInPlace = placeRuns(result.receives, result.localAfter);
@@ -294,8 +296,8 @@ int64_t countOf(llvm::ArrayRef<Message> messages) {
 
 } // namespace
 
-int64_t RankStep::sentElements() const { return countOf(sends); }
-int64_t RankStep::receivedElements() const { return countOf(receives); }
+int64_t RankStep::sentElements() const { return countOf(sends) + countOf(relays); }
+int64_t RankStep::receivedElements() const { return countOf(receives) + countOf(relayed); }
 
 std::vector<int64_t> plumb::redistribution::groupOf(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes,
                                                     int64_t rank) {

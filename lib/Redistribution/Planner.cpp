@@ -6,6 +6,7 @@
 #include "Search.h"
 #include "plumb/Redistribution/Bound.h"
 #include "plumb/Redistribution/LayoutText.h"
+#include "plumb/Redistribution/Lowering.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
@@ -64,6 +65,9 @@ public:
       if (llvm::Error error = fallBack(proven))
         return error;
     }
+    for (Step &step : plan.steps)
+      if (step.kind == StepKind::Exchange)
+        shareWithReplicas(step);
     plan.optimal = best.found && proven == best.cost;
     plan.provenCost = space.seconds(proven);
     return llvm::Error::success();
@@ -108,6 +112,39 @@ private:
       last = &hop.after;
       plan.steps.push_back(std::move(step));
     }
+  }
+
+  /// Where shards differ in size, some rank may have to send more than any receives. Then replicas, which
+  /// would do the same in groups of their own, share the load if that helps.
+  void shareWithReplicas(Step &step) {
+    constexpr int64_t maxRanks = 64;
+    if (plan.mesh.numRanks() > maxRanks ||
+        (cutsEvenly(step.before, plan.shape) && cutsEvenly(step.after, plan.shape)))
+      return;
+    Step wide = step;
+    wide.axes.clear();
+    for (unsigned axis = 0; axis < plan.mesh.axes.size(); ++axis) {
+      bool isPartial = llvm::any_of(step.before.partial,
+                                    [&](const PartialAxis &partial) { return partial.axis.axis == axis; });
+      if (!isPartial && plan.mesh.axes[axis].size > 1)
+        wide.axes.push_back(wholeAxis(plan.mesh, axis));
+      else if (llvm::any_of(step.axes, [&](const AxisRef &ref) { return ref.axis == axis; }))
+        return;
+    }
+    if (mostMoved(wide) < mostMoved(step))
+      step.axes = wide.axes;
+  }
+
+  int64_t mostMoved(const Step &step) const {
+    int64_t most = 0;
+    std::vector<bool> done(plan.mesh.numRanks());
+    for (int64_t rank = 0; rank < plan.mesh.numRanks(); ++rank)
+      if (!done[rank])
+        for (const MemberLoad &load : loadsOfGroup(plan.mesh, plan.shape, step, rank)) {
+          done[load.rank] = true;
+          most = std::max({most, load.sent, load.received});
+        }
+    return most;
   }
 
   /// Source and target split one axis in ways that have no common factors, so no refinement can write both:

@@ -199,6 +199,9 @@ std::optional<ExchangeTables> plumb::exchangeTables(const redistribution::Mesh &
     std::vector<RankStep> members = redistribution::lowerGroup(mesh, shape, step, rank);
     for (int64_t member : members.front().group)
       done[member] = true;
+    // Only uneven shards are handed on.
+    if (llvm::any_of(members, [](const RankStep &member) { return !member.relays.empty(); }))
+      return std::nullopt;
     ExchangeTables mine = TableBuilder(std::move(members)).build();
     if (sizeOf(mine) > maxNumbers || (tables && !isEqual(*tables, mine)))
       return std::nullopt;

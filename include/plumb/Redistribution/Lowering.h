@@ -7,7 +7,8 @@
 //   all_gather      sends its local tensor once; `count` per member, padded to the largest
 //   reduce_scatter  sends `count` per member, padded to the largest
 //   all_reduce      the local tensor, in place
-//   all_to_all, permute, exchange    grouped send/receive of exact counts; empty messages are left out
+//   all_to_all, permute, exchange    grouped send/receive of exact counts; empty messages are left out; an
+//                                    exchange of uneven shards may take a second group
 //
 //===----------------------------------------------------------------------===//
 #ifndef PLUMB_REDISTRIBUTION_LOWERING_H
@@ -25,7 +26,7 @@ struct Message {
   int64_t peer = 0;
   int64_t bufferOffset = 0;
   int64_t count = 0;
-  /// In the local source (sends) or the local result (receives).
+  /// In the local source (sends) or the local result (receives, relays).
   std::vector<Box> boxes;
 };
 
@@ -42,6 +43,9 @@ struct RankStep {
   Index localBefore, localAfter;
   std::vector<LocalCopy> copies;
   std::vector<Message> sends, receives;
+  /// A second group of messages, where few hold what many need: what arrived is handed on, out of the local
+  /// result.
+  std::vector<Message> relays, relayed;
   /// Elements per member of an all_gather or reduce_scatter; the size of the tensor for an all_reduce.
   int64_t count = 0;
   /// The buffer is the local tensor itself, no packing needed.
