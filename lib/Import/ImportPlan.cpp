@@ -34,6 +34,10 @@ public:
     for (const spec::StorageEntry &entry : plan_.storage)
       StorageRuleOp::create(builder_, at(entry.range), text(entry.match), text(entry.axis.value),
                             text(entry.gather));
+    for (const spec::Located<std::string> &pattern : plan_.recompute)
+      RecomputeRuleOp::create(builder_, at(pattern.range), text(pattern.value));
+    if (plan_.compute)
+      PrecisionRuleOp::create(builder_, at(plan_.compute->range), text(plan_.compute->value));
     for (const spec::InputEntry &entry : plan_.inputs)
       InputRuleOp::create(builder_, at(entry.name.range), text(entry.name.value),
                           placements(entry.placements));

@@ -346,6 +346,11 @@ PlanSpec toPlanSpec(const json::Document &document) {
       plan.init.push_back(toInitial(member));
   if (const json::Value *loss = root.find("loss"))
     plan.loss = toLoss(*loss);
+  if (const json::Value *recompute = root.find("recompute"))
+    for (const json::Value &pattern : *recompute->asArray())
+      plan.recompute.push_back(toString(pattern));
+  if (const json::Value *precision = root.find("precision"))
+    plan.compute = toString(*precision->find("compute"));
   if (const json::Value *limit = root.find("memory_limit"))
     plan.memoryLimit = *limit->asInteger();
   if (const json::Value *costs = root.find("costs"); costs && costs->asString())

@@ -87,18 +87,20 @@ static void fuseElementwiseOps(func::FuncOp function) {
   }
 }
 
-/// The liberties that arithmetic gets: a product may be contracted into a sum, and the larger of two zeros of
-/// different sign is either (which saves half of the instructions of a maximum that respects NaN). Rounding
-/// to a narrow type stays: it is what the model says, and must not depend on what is fused.
+/// The liberties that arithmetic gets: within a reduction a product may be contracted into a sum, and the
+/// larger of two zeros of different sign is either (which saves half of the instructions of a maximum that
+/// respects NaN). What an elementwise op gives must not depend on what it is fused with: its products are
+/// not contracted, and rounding to a narrow type stays.
 static void relaxArithmetic(func::FuncOp function) {
   function.walk([](arith::ArithFastMathInterface op) {
-    if (isa<arith::ExtFOp, arith::TruncFOp>(op.getOperation()))
+    bool isExtremum = isa<arith::MaximumFOp, arith::MinimumFOp>(op.getOperation());
+    auto nest = op->getParentOfType<linalg::LinalgOp>();
+    bool isReduction = nest && nest.getNumReductionLoops() > 0;
+    if (isa<arith::ExtFOp, arith::TruncFOp>(op.getOperation()) || !(isExtremum || isReduction))
       return;
     auto flags =
         op.getFastMathFlagsAttr() ? op.getFastMathFlagsAttr().getValue() : arith::FastMathFlags::none;
-    flags = flags |
-            (isa<arith::MaximumFOp, arith::MinimumFOp>(op.getOperation()) ? arith::FastMathFlags::nsz
-                                                                          : arith::FastMathFlags::contract);
+    flags = flags | (isExtremum ? arith::FastMathFlags::nsz : arith::FastMathFlags::contract);
     op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), flags));
   });
 }

@@ -74,7 +74,8 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
         return signalPassFailure();
     // What one kind of rule gets wrong does not hide what another does.
     bool isFine = true;
-    for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyStorageRules, applyLossRule})
+    for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyStorageRules, applyLossRule,
+                       applyRecomputeRules})
       isFine &= succeeded(apply(module, program));
     if (!isFine)
       signalPassFailure();

@@ -55,6 +55,9 @@ mlir::LogicalResult applyPorts(mlir::ModuleOp module, ProgramOp program, LayoutR
 /// Stores parameters in shards of batch axes, and shards their update as the optimizer's state.
 mlir::LogicalResult applyStorageRules(mlir::ModuleOp module, ProgramOp program);
 
+/// Marks the ops of modules that are computed again in the backward pass.
+mlir::LogicalResult applyRecomputeRules(mlir::ModuleOp module, ProgramOp program);
+
 /// Gives every input its layout: batch axes and microbatches over dim 0 unless a rule says otherwise.
 mlir::LogicalResult applyInputRules(mlir::ModuleOp module, ProgramOp program);
 

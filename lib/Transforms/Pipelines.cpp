@@ -10,10 +10,12 @@ using namespace mlir;
 void plumb::buildCompilePipeline(OpPassManager &manager, const CompilePipelineOptions &options) {
   manager.addPass(createApplySpec());
   manager.addPass(createSplitStages());
+  manager.addPass(createSetPrecision());
   manager.addPass(createAssignOwnership());
   manager.addPass(createBuildBackward());
   // Two gradients of one op often begin with the same product.
   manager.addPass(createCSEPass());
+  manager.addPass(createRecompute());
   manager.addPass(createBuildStep());
   manager.addPass(createPropagateLayouts());
   manager.addPass(createPlanBoundaries());

@@ -264,9 +264,10 @@ private:
   }
 
   /// Readers of one place share copies: those of a stage, and of a parameter that is gathered for each pass
-  /// those of the pass.
+  /// those of the pass. The backward of a module that is computed again makes its own, too.
   int64_t placeOf(Value value, Operation *reader) {
-    bool isBackward = isGatheredPerPass(value) && getPhase(reader) > Phase::Forward;
+    bool isApart = isGatheredPerPass(value) || reader->hasAttr(kRecomputeAttr);
+    bool isBackward = isApart && getPhase(reader) > Phase::Forward;
     return 2 * getStage(reader) + isBackward;
   }
 

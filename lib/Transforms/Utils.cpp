@@ -52,7 +52,7 @@ ProvenanceScope::ProvenanceScope(OpBuilder &builder, Operation *origin, Phase ph
 ProvenanceScope::~ProvenanceScope() { builder.setListener(previous); }
 
 void ProvenanceScope::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
-  for (StringRef name : {kModuleAttr, kSourceAttr, kStageAttr})
+  for (StringRef name : {kModuleAttr, kSourceAttr, kStageAttr, kRecomputeAttr})
     if (Attribute value = origin->getAttr(name))
       op->setAttr(name, value);
   setPhase(op, phase);

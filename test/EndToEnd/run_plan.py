@@ -3,15 +3,16 @@
 
 run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON]
             [--template JSON] [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
-            [--optimizer NAME] [--provider mpi] [--check]
+            [--optimizer NAME] [--provider mpi] [--check] [--bf16 SHARE]
 
 --spec sets keys of the plan, or removes those that are null. With --no-markers the model is the fixture without its pipe_split
-markers. --expected names the values to compare with if they are not the fixture's.
+markers. --expected names the values to compare with if they are not the fixture's. --bf16 computes in that type; SHARE: see
+compare_rounding.py.
 """
 import argparse, json, os, subprocess, sys, tempfile, zipfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-import compare
+import compare, compare_rounding
 
 FIXTURES = os.path.join(os.path.dirname(__file__), "..", "Fixtures")
 
@@ -64,6 +65,7 @@ def plan(arguments):
         "layouts": layouts,
         **({"inputs": INPUTS[arguments.fixture]} if arguments.fixture in INPUTS else {}),
         **({} if arguments.fixture in INFERENCE else training),
+        **({"precision": {"compute": "bf16"}} if arguments.bf16 else {}),
         **json.loads(arguments.spec or "{}"),
     }
     return {key: value for key, value in result.items() if value is not None}
@@ -101,6 +103,7 @@ def main(words=None):
     parser.add_argument("--optimizer", help="a name in Fixtures/optimizers, whose values are expected")
     parser.add_argument("--provider", default="threads")
     parser.add_argument("--check", action="store_true", help="compare with the unsplit model too")
+    parser.add_argument("--bf16", help="the bound on differences of gradients", metavar="SHARE")
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         spec, saved = os.path.join(folder, "plan.json"), os.path.join(folder, "saved.safetensors")
@@ -121,6 +124,8 @@ def main(words=None):
         print(run.stdout, end="", flush=True)
         if run.returncode:
             return f"{' '.join(command)}: exit code {run.returncode}"
+        if arguments.bf16:
+            return compare_rounding.main(saved, os.path.join(FIXTURES, "precision", "bf16.expected.safetensors"), arguments.bf16)
         return compare.main(saved, expected)
 
 

@@ -181,7 +181,7 @@ struct Optimizer {
   std::optional<Located<std::string>> schedule; ///< `constant`, `linear`, `cosine`.
   std::optional<Located<int64_t>> warmup, steps;
   std::optional<Located<double>> final; ///< The rate after `steps`, as a fraction.
-  std::vector<AxisPlacement> state; ///< How the state is sharded besides its parameter.
+  std::vector<AxisPlacement> state;     ///< How the state is sharded besides its parameter.
 };
 
 struct PlanSpec {
@@ -195,6 +195,8 @@ struct PlanSpec {
   std::optional<Batch> batch;
   std::vector<std::vector<Located<std::string>>> aliases; ///< Names of one parameter.
   std::vector<Initial> init;                              ///< The last entry that matches counts.
+  std::vector<Located<std::string>> recompute;            ///< Patterns of modules.
+  std::optional<Located<std::string>> compute; ///< The element type of products; as in the model if absent.
   std::optional<Loss> loss;
   std::optional<Optimizer> optimizer;
   std::optional<Located<std::string>> topology; ///< JSON, checked; see Redistribution/Topology.h.

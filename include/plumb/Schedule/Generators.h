@@ -26,6 +26,7 @@
 
 namespace plumb::schedule {
 
+/// Those that run backwards as one come first.
 enum class Kind {
   GPipe,
   OneFOneB,
@@ -51,6 +52,9 @@ const char *toString(Kind kind);
 std::optional<Kind> parseKind(std::string_view name);
 /// In the order of the table above.
 std::vector<Kind> allKinds();
+
+/// Whether its schedules may run the two halves of a backward apart.
+bool splitsBackward(Kind kind);
 
 /// A chain of `stages` stages placed as `kind` wants it: in a V, with replicas for dualpipe, else in a loop.
 Problem standardProblem(Kind kind, int ranks, int stages, int microbatches);

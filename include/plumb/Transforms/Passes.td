@@ -20,7 +20,7 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
     an op: alias rules join parameters, a batch rule gives all values the sizes of another batch, split rules and a
     split policy become `plumb.pipe_split` markers, layout rules become layouts of parameters and
     `plumb.boundary` ops at the ports of modules, storage rules and the optimizer's `state` layouts of storage and of
-    updates, input rules layouts of inputs, the loss rule a `plumb.loss`. The rules are gone afterwards, but for those on sharing, which
+    updates, input rules layouts of inputs, the loss rule a `plumb.loss`, recompute rules marks on ops of modules. The rules are gone afterwards, but for those on sharing, which
     `assign-ownership` reads; a rule that matches nothing is an error with the nearest name. All rules that fail are
     reported. A mean is a sum times one over the global count.
 
@@ -85,6 +85,40 @@ def SplitStages : Plumb_Pass<"split-stages"> {
     ```mlir
     %a = nn.relu %x {plumb.stage = 0 : i64} : (tensor<8x16xf32>) -> tensor<8x16xf32>
     %b = nn.tanh %a {plumb.stage = 1 : i64} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    ```
+  }];
+}
+
+def SetPrecision : Plumb_Pass<"set-precision"> {
+  let summary = "Computes products in a narrow type, everything else in f32";
+  let description = [{
+    Parameters, sums and what a model gives and takes stay f32. A *product*, an op with a sum over products of two
+    operands, reads operands that were rounded to the type of the plan and gives its result in it; it accumulates in
+    f32. Elementwise ops and those that move elements follow: their results are narrow if all their operands are,
+    numbers and parameters aside, and each of them rounds once. All other ops, softmax, norms, losses and sums, read f32. The
+    conversions are ops like any other: gradients are of the type of their values, and those of parameters f32 before
+    they are accumulated.
+
+    Input:
+
+    ```mlir
+    plumb.precision_rule "bf16"
+    plumb.program @model {
+      %y = nn.einsum "ai,oi->ao"(%x, %w) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
+      %z = nn.relu %y : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %s = nn.sum %z dims [0, 1] : (tensor<4x4xf32>) -> tensor<f32>
+    ```
+
+    Output:
+
+    ```mlir
+    plumb.program @model {
+      %a = nn.convert %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+      %b = nn.convert %w : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+      %y = nn.einsum "ai,oi->ao"(%a, %b) : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x4xbf16>
+      %z = nn.relu %y : (tensor<4x4xbf16>) -> tensor<4x4xbf16>
+      %c = nn.convert %z : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+      %s = nn.sum %c dims [0, 1] : (tensor<4x4xf32>) -> tensor<f32>
     ```
   }];
 }
@@ -160,6 +194,35 @@ def BuildBackward : Plumb_Pass<"build-backward"> {
       %dw = nn.einsum "ao,ai->oi"(%dy, %x) {plumb.phase = #plumb.phase<backward_weight>} : …
       plumb.accumulate @grad.w, %dw {plumb.phase = #plumb.phase<backward_weight>} : tensor<4x8xf32>
     }
+    ```
+  }];
+}
+
+def Recompute : Plumb_Pass<"recompute"> {
+  let summary = "Computes activations of chosen modules again instead of keeping them";
+  let description = [{
+    What the backward of a module marked with `plumb.recompute` reads of its forward is computed again, just before
+    that backward begins, from what enters the module and from values that are kept anyway. Where the schedule
+    runs the backward as one, the gradients of the module's parameters are taken there too, so that what was computed
+    again is needed for one module at a time. The same ops on the same values give the same bits, whatever kernels they
+    come to lie in.
+
+    Input:
+
+    ```mlir
+    %a = nn.einsum "ai,oi->ao"(%x, %w) {plumb.recompute = "fc"} : …
+    %y = nn.tanh %a {plumb.recompute = "fc"} : …
+    %da = nn.tanh_backward %dy, %y {plumb.phase = #plumb.phase<backward_input>, plumb.recompute = "fc"} : …
+    ```
+
+    Output:
+
+    ```mlir
+    %a = nn.einsum "ai,oi->ao"(%x, %w) {plumb.recompute = "fc"} : …
+    %y = nn.tanh %a {plumb.recompute = "fc"} : …
+    %b = nn.einsum "ai,oi->ao"(%x, %w) {plumb.phase = #plumb.phase<backward_input>, plumb.recompute = "fc"} : …
+    %z = nn.tanh %b {plumb.phase = #plumb.phase<backward_input>, plumb.recompute = "fc"} : …
+    %da = nn.tanh_backward %dy, %z {plumb.phase = #plumb.phase<backward_input>, plumb.recompute = "fc"} : …
     ```
   }];
 }

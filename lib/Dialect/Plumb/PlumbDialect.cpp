@@ -122,7 +122,7 @@ LogicalResult PlumbDialect::verifyOperationAttribute(Operation *op, NamedAttribu
   StringRef name = attribute.getName();
   if (name == kLayoutsAttr)
     return verifyLayouts(op, attribute.getValue());
-  if (name == kModuleAttr || name == kSourceAttr)
+  if (name == kModuleAttr || name == kSourceAttr || name == kRecomputeAttr)
     return success(llvm::isa<StringAttr>(attribute.getValue()) ||
                    (op->emitOpError("'") << name << "' must be a string", false));
   if (name == kPhaseAttr)

@@ -111,6 +111,8 @@ std::optional<Kind> plumb::schedule::parseKind(std::string_view name) {
   return std::nullopt;
 }
 
+bool plumb::schedule::splitsBackward(Kind kind) { return kind > Kind::InterleavedOneFOneB; }
+
 std::vector<Kind> plumb::schedule::allKinds() {
   std::vector<Kind> all;
   for (const KindInfo &info : kinds)

@@ -188,7 +188,8 @@ TEST(PlanSpec, LayoutsOfPortsTemplatesAndStorage) {
 }
 
 TEST(PlanSpec, Optimizers) {
-  PlanSpec plan = valid(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "adamw", "lr": 0.1, "betas": [0.9, 0.95],
+  PlanSpec plan =
+      valid(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "adamw", "lr": 0.1, "betas": [0.9, 0.95],
       "clip_norm": 1, "schedule": {"kind": "cosine", "warmup": 2, "steps": 10}}})json");
   EXPECT_EQ(plan.optimizer->betas->value, (std::array<double, 2>{0.9, 0.95}));
   EXPECT_EQ(plan.optimizer->decay->value, 0.01); // the default of adamw
@@ -208,8 +209,9 @@ TEST(PlanSpec, Optimizers) {
             "1:72: \"clip_norm\" must be above 0; leave it out to clip nothing");
   EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "schedule": {"kind": "linear"})json"),
             "1:80: the schedule \"linear\" needs the key \"steps\"");
-  EXPECT_EQ(errorOfOptimizer(R"json("kind": "sgd", "schedule": {"kind": "linear", "warmup": 5, "steps": 5})json"),
-            "1:112: 5 steps leave nothing after the warm-up, which has 5");
+  EXPECT_EQ(
+      errorOfOptimizer(R"json("kind": "sgd", "schedule": {"kind": "linear", "warmup": 5, "steps": 5})json"),
+      "1:112: 5 steps leave nothing after the warm-up, which has 5");
 }
 
 TEST(PlanSpec, SplitPolicies) {
@@ -292,11 +294,26 @@ TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"recompute", "precision", "batch_norm", "bounds", "seed"})
+  for (const char *key : {"batch_norm", "bounds", "seed"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json"),
             "1:46: the schedule \"custom\" needs the key \"actions\": its CSV file");
+}
+
+TEST(PlanSpec, PrecisionAndRecomputation) {
+  Diagnostics diagnostics;
+  auto plan = parsePlanSpec(
+      std::make_shared<Source>(
+          "plan.json",
+          R"json({"mesh": {"tp": 2}, "recompute": ["h.*"], "precision": {"compute": "bf16"}})json"),
+      diagnostics);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->compute->value, "bf16");
+  ASSERT_EQ(plan->recompute.size(), 1u);
+  EXPECT_EQ(plan->recompute[0].value, "h.*");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "precision": {"compute": "f16"}})json"),
+            "1:47: \"compute\" \"f16\" is not supported by this version, only \"f32\" or \"bf16\"");
 }
 
 TEST(PlanSpec, MisspeltValuesSuggestTheNearest) {

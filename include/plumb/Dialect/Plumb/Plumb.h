@@ -33,6 +33,8 @@ inline constexpr llvm::StringLiteral kSourceAttr = "plumb.source";
 inline constexpr llvm::StringLiteral kStageAttr = "plumb.stage";
 inline constexpr llvm::StringLiteral kPhaseAttr = "plumb.phase";
 inline constexpr llvm::StringLiteral kLayoutsAttr = "plumb.layouts";
+/// The module that is computed again, on its ops and on those of its backward.
+inline constexpr llvm::StringLiteral kRecomputeAttr = "plumb.recompute";
 
 /// The stage of an op; 0 before stages are split.
 int64_t getStage(mlir::Operation *op);

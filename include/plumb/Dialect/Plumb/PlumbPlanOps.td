@@ -151,6 +151,18 @@ def Plumb_StorageRuleOp : Plumb_Op<"storage_rule"> {
   let assemblyFormat = "$match `axis` $axis `gather` $gather attr-dict";
 }
 
+def Plumb_PrecisionRuleOp : Plumb_Op<"precision_rule"> {
+  let summary = "The element type of products: what is f32 in the model is rounded to it";
+  let arguments = (ins StrAttr:$compute);
+  let assemblyFormat = "$compute attr-dict";
+}
+
+def Plumb_RecomputeRuleOp : Plumb_Op<"recompute_rule"> {
+  let summary = "Modules whose activations are computed again in the backward pass";
+  let arguments = (ins StrAttr:$match);
+  let assemblyFormat = "$match attr-dict";
+}
+
 def Plumb_InputRuleOp : Plumb_Op<"input_rule"> {
   let summary = "An entry of the plan spec's inputs: axis to placement; no placements means replicated";
   let arguments = (ins StrAttr:$name, DictionaryAttr:$placements);
