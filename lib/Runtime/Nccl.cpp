@@ -3,6 +3,11 @@
 #include "plumb/Runtime/Process.h"
 #include "plumb/Runtime/Run.h"
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define PLUMB_NVTX 1
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -79,9 +84,16 @@ public:
 
   void beginStep(std::int64_t number) override {
     step = number;
-    part = nullptr;
+    enter(nullptr, kAbsent);
   }
   void enter(const char *name, std::size_t number) {
+#ifdef PLUMB_NVTX
+    // Profilers show the parts of stages as ranges on the host, over the calls that they make.
+    if (part)
+      nvtxRangePop();
+    if (name)
+      nvtxRangePushA(number == kAbsent ? name : (name + (" " + std::to_string(number))).c_str());
+#endif
     part = name;
     microbatch = number;
   }

@@ -86,8 +86,10 @@ bool plumb::compareRuns(const std::string &result, const std::string &reference,
   os << (equal ? "equal" : "different") << ": " << expected.tensors().size() << " tensors, tolerance "
      << std::defaultfloat << kTolerance << " of max(1, largest value)\n";
   if (!equal && onlyParameters && scalesGradients)
-    os << "note: the losses and all gradients of the first step are equal; this optimizer divides a gradient by "
-          "its own size, so that where it is rounding noise alone the parameter moves by up to the rate. If a "
+    os << "note: the losses and all gradients of the first step are equal; this optimizer divides a gradient "
+          "by "
+          "its own size, so that where it is rounding noise alone the parameter moves by up to the rate. If "
+          "a "
           "larger \"eps\" makes them equal, it was that\n";
   return equal;
 }

@@ -104,6 +104,11 @@ OwningOpRef<mlir::ModuleOp> Driver::applyPlan() {
 
 OwningOpRef<mlir::ModuleOp> Driver::compile(const CompileOptions &options) {
   PassManager manager(context.get());
+  if (!options.dumps.empty()) {
+    DumpValuesOptions dumps;
+    dumps.modules.assign(options.dumps.begin(), options.dumps.end());
+    manager.addPass(createDumpValues(std::move(dumps)));
+  }
   buildCompilePipeline(manager, {options.cpu, options.kernels});
   return run(manager);
 }

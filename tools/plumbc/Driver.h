@@ -42,6 +42,8 @@ public:
     std::string cpu = "native";
     /// Whether the kernels are compiled to objects.
     bool kernels = true;
+    /// Modules whose results become outputs.
+    std::vector<std::string> dumps = {};
   };
 
   /// Runs the whole chain on the loaded model and plan.

@@ -19,6 +19,7 @@ namespace {
 struct Arguments {
   std::string model, plan, output, cpu = "native", target = "host", provider = "threads", inputs, weights,
                                    save;
+  std::vector<std::string> dumps;
   std::vector<std::string> emission{"plan", "program", "kernels", "launch"};
   int steps = 1;
   bool check = false, printSchema = false, operators = false;
@@ -112,7 +113,7 @@ int inspectModel(const Arguments &arguments) {
 int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &folder,
             const std::string &name, const std::string &save, bool quiet,
             mlir::OwningOpRef<mlir::ModuleOp> &module) {
-  module = driver.compile({arguments.cpu, /*kernels=*/true});
+  module = driver.compile({arguments.cpu, /*kernels=*/true, arguments.dumps});
   bool built = module && !driver.diagnostics().hasErrors() &&
                buildProgram(*module, folder, name, arguments.provider, driver.diagnostics());
   // What the unsplit model is warned of, the plan was, or it is about pipelines.
@@ -127,6 +128,10 @@ int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &f
 }
 
 int runModel(Arguments arguments) {
+  if (!arguments.dumps.empty() && arguments.save.empty() && !arguments.check) {
+    std::cerr << "error: --dump needs --save, a file for the values, or --check, which compares them\n";
+    return kUsage;
+  }
   Driver driver;
   TemporaryFolder folder;
   bool loaded = load(driver, arguments);
@@ -202,6 +207,8 @@ void plumb::addRunCommand(CLI::App &app, Command &command) {
       ->add_option("--provider", arguments->provider,
                    "threads: one thread per rank; mpi: one process per rank, started by mpirun")
       ->check(CLI::IsMember({"threads", "mpi"}));
+  sub.app->add_option("--dump", arguments->dumps,
+                      "name of a module: what it returns is compared or saved as dump.NAME");
   sub.app->add_option("--steps", arguments->steps, "training steps")->check(CLI::Range(1, 1 << 30));
   sub.app->add_option("--inputs", arguments->inputs,
                       "safetensors file with input.0, input.1, …; drawn from a fixed seed without");

@@ -13,6 +13,34 @@ class Plumb_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
 // One device, global shapes: what runs where, what a step computes, how it is laid out
 //===----------------------------------------------------------------------===//
 
+def DumpValues : Plumb_Pass<"dump-values"> {
+  let summary = "Makes what modules return outputs of the model";
+  let description = [{
+    Every value that leaves a module named in `modules` becomes one more output, `dump.` and the module's name, with
+    `.0`, `.1` and so on behind it where several leave. A run saves it whole, whatever the plan makes of it, so that two
+    plans can be compared value by value. A name that no module of the model has is an error.
+
+    Input, with `modules=fc`:
+
+    ```mlir
+    plumb.program @model {
+      %x = plumb.input "x" index 0 : tensor<2x8xf32>
+      %y = nn.relu %x {plumb.module = "fc"} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      %z = nn.relu %y {plumb.module = "head"} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      plumb.output "z" index 0 %z : tensor<2x8xf32>
+    }
+    ```
+
+    Output:
+
+    ```mlir
+      plumb.output "z" index 0 %z : tensor<2x8xf32>
+      plumb.output "dump.fc" index 1 %y : tensor<2x8xf32>
+    ```
+  }];
+  let options = [ListOption<"modules", "modules", "std::string", "names of modules">];
+}
+
 def ApplySpec : Plumb_Pass<"apply-spec"> {
   let summary = "Resolves the plan spec against the model";
   let description = [{
