@@ -228,6 +228,25 @@ static Json getMemory(ModuleOp module) {
   return list;
 }
 
+/// The memory that kernels take for the time of a call.
+static void addScratch(StageOp stage, const SymbolTable &symbols, Json &entries) {
+  for (auto [position, op] : llvm::enumerate(stage.getBody().front())) {
+    auto offset = op.getAttrOfType<IntegerAttr>(kScratchOffsetAttr);
+    if (!offset)
+      continue;
+    StringRef kernel = cast<LaunchOp>(op).getKernel();
+    std::string part = getPart(&op).getName();
+    entries.push_back({{"stage", static_cast<int64_t>(stage.getIndex())},
+                       {"made_by", ("scratch of " + kernel).str()},
+                       {"part", part},
+                       {"used_in", Json::array({part})},
+                       {"offset", offset.getInt()},
+                       {"bytes", symbols.lookup(kernel)->getAttrOfType<IntegerAttr>(kScratchAttr).getInt()},
+                       {"slots", 1},
+                       {"ops", Json::array({position, position})}});
+  }
+}
+
 /// The buffers of values: what has memory besides parameters, states and inputs.
 static Json getBuffers(const Pipeline &pipeline, const SymbolTable &symbols) {
   Json list = Json::array();
@@ -254,8 +273,11 @@ static Json getBuffers(const Pipeline &pipeline, const SymbolTable &symbols) {
                    {"slots", slotClass < 0 ? 1 : slots[slotClass].count()}};
         if (slotClass >= 0)
           entry["stride"] = slots[slotClass].stride;
+        if (buffer.isTemporary())
+          entry["ops"] = Json::array({buffer.first, buffer.last});
         entries.push_back(entry);
       }
+      addScratch(stage, symbols, entries);
     }
     list.push_back(entries);
   }

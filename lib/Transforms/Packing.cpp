@@ -1,6 +1,7 @@
 //===- Packing.cpp - Places in memory for what lives for a while -------------===//
 
 #include "Packing.h"
+#include "llvm/ADT/STLExtras.h"
 #include <iterator>
 
 using namespace plumb;
@@ -56,4 +57,87 @@ void Packing::release(int64_t offset, int64_t bytes) {
       removeHole(previous);
     }
   addHole(offset, bytes);
+}
+
+void plumb::joinTimes(llvm::SmallVectorImpl<std::pair<int64_t, int64_t>> &times) {
+  llvm::sort(times);
+  size_t kept = 0;
+  for (auto [begin, last] : times) {
+    if (kept && begin <= times[kept - 1].second + 1)
+      times[kept - 1].second = std::max(times[kept - 1].second, last);
+    else
+      times[kept++] = {begin, last};
+  }
+  times.truncate(kept);
+}
+
+static bool meet(const TimedBlock &a, const TimedBlock &b) {
+  for (size_t i = 0, j = 0; i < a.times.size() && j < b.times.size();) {
+    if (a.times[i].second < b.times[j].first)
+      ++i;
+    else if (b.times[j].second < a.times[i].first)
+      ++j;
+    else
+      return true;
+  }
+  return false;
+}
+
+int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
+  llvm::SmallVector<TimedBlock *> order =
+      llvm::map_to_vector(blocks, [](TimedBlock &block) { return &block; });
+  llvm::stable_sort(order, [](TimedBlock *a, TimedBlock *b) { return a->bytes > b->bytes; });
+  int64_t size = 0;
+  for (auto [index, block] : llvm::enumerate(order)) {
+    llvm::SmallVector<std::pair<int64_t, int64_t>> taken; // begin, end
+    for (TimedBlock *other : llvm::ArrayRef(order).take_front(index))
+      if (meet(*block, *other))
+        taken.push_back({other->offset, other->offset + alignUp(other->bytes)});
+    llvm::sort(taken);
+    block->offset = 0;
+    for (auto [begin, end] : taken) {
+      if (block->offset + alignUp(block->bytes) <= begin)
+        break;
+      block->offset = std::max(block->offset, end);
+    }
+    size = std::max(size, block->offset + alignUp(block->bytes));
+  }
+  return size;
+}
+
+/// Places blocks in the order in which they come to be in use.
+static Packed packOnline(llvm::MutableArrayRef<TimedBlock> values) {
+  std::map<int64_t, std::pair<llvm::SmallVector<TimedBlock *, 2>, llvm::SmallVector<TimedBlock *, 2>>> events;
+  for (TimedBlock &value : values) {
+    events[value.times.front().first].first.push_back(&value);
+    events[value.times.front().second].second.push_back(&value);
+  }
+  Packing packing;
+  Packed result{0, 0, 0};
+  for (auto &[time, event] : events) {
+    for (TimedBlock *value : event.first)
+      value->offset = packing.allocate(value->bytes);
+    if (packing.live() > result.peak) {
+      result.peak = packing.live();
+      result.time = time;
+    }
+    for (TimedBlock *value : event.second)
+      packing.release(value->offset, value->bytes);
+  }
+  result.size = packing.size();
+  return result;
+}
+
+Packed plumb::packValues(llvm::MutableArrayRef<TimedBlock> values) {
+  Packed packed = packOnline(values);
+  if (packed.size - packed.peak <= packed.peak / 50)
+    return packed;
+  llvm::SmallVector<TimedBlock, 0> others(values);
+  int64_t size = placeBlocks(others);
+  if (size < packed.size) {
+    packed.size = size;
+    for (auto [value, other] : llvm::zip(values, others))
+      value.offset = other.offset;
+  }
+  return packed;
 }

@@ -3,6 +3,7 @@
 #ifndef PLUMB_LIB_TRANSFORMS_PACKING_H
 #define PLUMB_LIB_TRANSFORMS_PACKING_H
 
+#include "llvm/ADT/SmallVector.h"
 #include <cstdint>
 #include <map>
 #include <set>
@@ -36,6 +37,30 @@ private:
   std::set<std::pair<int64_t, int64_t>> bySize; // (bytes, offset)
   int64_t end = 0, used = 0;
 };
+
+/// Memory that is in use at certain times.
+struct TimedBlock {
+  int64_t bytes;
+  /// Disjoint and ascending, ends included.
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> times;
+  int64_t offset = 0;
+};
+
+/// A region, and how much of it is in use at most, and when first.
+struct Packed {
+  int64_t size, peak, time;
+};
+
+/// Gives blocks of one interval of time each their places: online by best fit, and if that wastes more than a
+/// fiftieth, the largest first, if that is better. O(n log n), or O(n²) where it wastes.
+Packed packValues(llvm::MutableArrayRef<TimedBlock> values);
+
+/// Sorts intervals of time and joins those that overlap or touch.
+void joinTimes(llvm::SmallVectorImpl<std::pair<int64_t, int64_t>> &times);
+
+/// Gives blocks places so that those in use at one time do not overlap: the largest first, each the lowest
+/// that is free whenever the block is in use. Returns the bytes of the region. O(n²) for n blocks.
+int64_t placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks);
 
 } // namespace plumb
 

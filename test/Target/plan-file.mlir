@@ -30,7 +30,7 @@
 // CHECK: "made_by": "module up, model.py:10",
 // CHECK-NEXT: "part": "forward",
 // CHECK-NEXT: "used_in": [
-// CHECK: "offset": 1152,
+// CHECK: "offset": 1664,
 // CHECK-NEXT: "bytes": 64,
 // CHECK-NEXT: "slots": 2,
 // CHECK: "actions": [

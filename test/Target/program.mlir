@@ -32,7 +32,7 @@
 // CHECK-NEXT: up_weight = 320,
 // CHECK: namespace submod_pp_0 {
 // CHECK-NEXT: enum Offset : std::size_t {
-// CHECK-NEXT: up = 1152,
+// CHECK-NEXT: up = 1664,
 
 // CHECK: void submod_pp_0_forward(plumb::Rank & v1, std::size_t v2) {
 // CHECK-NEXT: plumb::Rank &rank = v1;

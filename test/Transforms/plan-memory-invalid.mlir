@@ -42,8 +42,10 @@ plumb.stage @submod_pp_0 index 0 {
 
 module attributes {plumb.events = 0 : i64, plumb.streams = ["compute"]} {
 plumb.mesh @mesh ["pp" = 1]
-// expected-error@+1 {{a rank may use 100 bytes, but a rank of pipeline coordinate 0 needs 128: 0 for parameters, 0 for gradients and sums, 128 for inputs and outputs, 0 for activations}}
+// expected-error@+2 {{a rank may use 100 bytes, but a rank of pipeline coordinate 0 needs 128: 0 for parameters, 0 for gradients and sums, 128 for inputs and outputs, 0 for activations}}
+// expected-note@+1 {{128 bytes: input x}}
 plumb.pipeline axis "pp" schedule "gpipe" microbatches 2 {plumb.memory_limit = 100 : i64}
+plumb.schedule ["0F0,0F1"]
 plumb.stage @submod_pp_0 index 0 attributes {plumb.slots = []} {
   %x = plumb.input "x" index 0 : tensor<32xf32>
 }

@@ -27,14 +27,14 @@ plumb.stage @first index 0 {
   // CHECK: plumb.input {{.*}}plumb.offset = array<i64: 448>
   %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"microbatch"}, {}]>]} : tensor<2x16xf32>
   // Temporaries and scratch are packed by liveness: two values at a time, and 128 bytes of scratch.
-  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 960>{{.*}}plumb.scratch_offset = 1088
-  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 1088>{{.*}}plumb.scratch_offset = 1216
-  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 960>{{.*}}plumb.scratch_offset = 1216
+  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 704>{{.*}}plumb.scratch_offset = 832
+  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 832>{{.*}}plumb.scratch_offset = 960
+  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 704>{{.*}}plumb.scratch_offset = 960
   %a = plumb.launch @k(%x) inplace [-1] {plumb.module = "fc0"} : (tensor<2x16xf32>) -> tensor<2x16xf32>
   %b = plumb.launch @k(%a) inplace [-1] {plumb.module = "fc"} : (tensor<2x16xf32>) -> tensor<2x16xf32>
   %c = plumb.launch @k(%b) inplace [-1] : (tensor<2x16xf32>) -> tensor<2x16xf32>
   // This one lives on to the backward, in a slot per microbatch.
-  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 704>{{.*}}plumb.slot = array<i64: 0>
+  // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 1088>{{.*}}plumb.slot = array<i64: 0>
   %d = plumb.launch @k(%c) inplace [-1] : (tensor<2x16xf32>) -> tensor<2x16xf32>
   // Made in the output itself, through a view.
   // CHECK: plumb.launch @k(%{{.*}}plumb.offset = array<i64: 192>{{.*}}plumb.slot = array<i64: 2>
@@ -93,4 +93,29 @@ plumb.stage @second index 0 {
   %g = plumb.load @grad.w {plumb.phase = #plumb.phase<update>} : tensor<16xf32>
   %h = ccl.all_reduce %g on @dp {plumb.phase = #plumb.phase<update>} : (tensor<16xf32>) -> tensor<16xf32>
   plumb.store @grad.w, %h {plumb.phase = #plumb.phase<update>} : tensor<16xf32>
+}
+
+// -----
+
+// What the two halves of a backward hand over lies where the forward had its temporaries: they are never in use at one
+// time. The value of the forward that the backward reads lies beside both.
+// CHECK: plumb.arena = array<i64: 256>
+plumb.mesh @mesh ["pp" = 1]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 1
+plumb.schedule ["0F0,0B0"]
+func.func @k(%x: tensor<16xf32>) -> tensor<16xf32> { return %x : tensor<16xf32> }
+// CHECK-LABEL: plumb.stage @third
+plumb.stage @third index 0 {
+  %x = plumb.input "x" index 0 : tensor<16xf32>
+  // CHECK: plumb.launch @k({{.*}}plumb.offset = array<i64: [[A:[0-9]+]]>
+  // CHECK: plumb.launch @k({{.*}}plumb.offset = array<i64: [[B:[0-9]+]]>
+  %a = plumb.launch @k(%x) inplace [-1] : (tensor<16xf32>) -> tensor<16xf32>
+  %b = plumb.launch @k(%a) inplace [-1] : (tensor<16xf32>) -> tensor<16xf32>
+  %c = plumb.launch @k(%b) inplace [-1] : (tensor<16xf32>) -> tensor<16xf32>
+  // CHECK: plumb.launch @k({{.*}}plumb.offset = array<i64: [[A]]>{{.*}}backward_input
+  // CHECK: plumb.launch @k({{.*}}plumb.offset = array<i64: [[B]]>{{.*}}backward_input
+  %d = plumb.launch @k(%c) inplace [-1] {plumb.phase = #plumb.phase<backward_input>} : (tensor<16xf32>) -> tensor<16xf32>
+  %e = plumb.launch @k(%c) inplace [-1] {plumb.phase = #plumb.phase<backward_input>} : (tensor<16xf32>) -> tensor<16xf32>
+  %f = plumb.launch @k(%d) inplace [-1] {plumb.phase = #plumb.phase<backward_weight>} : (tensor<16xf32>) -> tensor<16xf32>
+  %g = plumb.launch @k(%e) inplace [-1] {plumb.phase = #plumb.phase<backward_weight>} : (tensor<16xf32>) -> tensor<16xf32>
 }

@@ -27,15 +27,15 @@
 // Two values share memory: a slot too few, an offset that is taken, a result over its operand.
 // RUN: sed 's/forward_backward_input_backward_weight", stride = 64 : i64, table = array<i64: 0, 1, 0, 1>/x", stride = 64 : i64, table = array<i64: 0, 0, 0, 0>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=SLOT
 // SLOT: module down, model.py:12: 'plumb.launch' (step 1, stage 0, microbatch 0, backward_input) reads memory that 'plumb.launch' of module up, model.py:10 (step 1, stage 0, microbatch 1, forward) has overwritten
-// RUN: sed 's/plumb.offset = array<i64: 1152>/plumb.offset = array<i64: 640>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OVERLAP
+// RUN: sed 's/plumb.offset = array<i64: 1664>/plumb.offset = array<i64: 640>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OVERLAP
 // OVERLAP: 'plumb.launch' (step 1, stage 0, microbatch 0, forward) still reads memory that 'plumb.launch' {{.*}} has overwritten
-// RUN: sed 's/plumb.offset = array<i64: 320, 1152>/plumb.offset = array<i64: 320, 320>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=RESULTS
+// RUN: sed 's/plumb.offset = array<i64: 320, 1088>/plumb.offset = array<i64: 320, 320>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=RESULTS
 // RESULTS: makes a result in memory that 'plumb.launch'
 
 // The arena is too small, or too little of it is cleared.
 // RUN: sed 's/plumb.arena = array<i64: [0-9]*/plumb.arena = array<i64: 1800/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARENA
 // ARENA: overwrites memory outside the arena of 1800 bytes
-// RUN: sed 's/plumb.offset = array<i64: 1152>/plumb.offset = array<i64: 9152>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OFFSET
+// RUN: sed 's/plumb.offset = array<i64: 1664>/plumb.offset = array<i64: 9152>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OFFSET
 // OFFSET: module up, model.py:10: 'plumb.launch' lies at offset 9152, outside the arena of 1856 bytes
 // RUN: sed 's/plumb.cleared = array<i64: 320/plumb.cleared = array<i64: 128/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=CLEAR
 // CLEAR: 'plumb.load' (step 1, stage 0, microbatch 0, backward_weight) loads memory that nothing has written

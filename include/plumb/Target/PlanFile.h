@@ -14,7 +14,7 @@
 //   states         name, kind, of (a parameter), dtype, shape, layout, offsets, completed_by: the calls that
 //                  make it whole, once per step
 //   memory         per coordinate: arena and its parts, and where most temporary memory is in use
-//   buffers        per coordinate: stage, made_by, part that writes it, used_in, offset, bytes, slots, stride
+//   buffers        per coordinate: stage, made_by, part that writes it, used_in, offset, bytes, slots, stride, ops
 //   streams, events
 //   actions        per coordinate the action list as text
 //   kernels        name, symbol, scratch, flops

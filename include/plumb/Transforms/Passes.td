@@ -533,11 +533,13 @@ def AssignStreams : Plumb_Pass<"assign-streams"> {
 def PlanMemory : Plumb_Pass<"plan-memory"> {
   let summary = "Places everything in one arena per pipeline coordinate";
   let description = [{
-    In this order: states that a step clears, parameters, outputs and inputs (all microbatches side by side), values
-    that live from part to part (one buffer per slot), and one region for what a phase uses alone, kernels' scratch
-    included, packed by liveness; phases of one coordinate never overlap and share it. Views, in-place results and
-    stored values take no memory of their own; a store whose value could not be made in the state is marked as a copy.
-    An arena above the plan's memory limit (`plumb.memory_limit`) is an error with the bytes by use.
+    In this order: states that a step clears, parameters, outputs and inputs (all microbatches side by side), and one
+    region for values: those that live from part to part (one buffer per slot), and for each phase what it uses alone,
+    kernels' scratch included, packed by liveness. In the region, what is never in use at one time in the order of
+    the schedule shares memory; what another stream than that of computation touches has its own. Views, in-place results
+    and stored values take no memory of their own; a store whose value could not be made in the state is marked as a copy.
+    An arena above the plan's memory limit (`plumb.memory_limit`) is an error with the bytes by use, and the largest
+    buffers.
 
     Input:
 
