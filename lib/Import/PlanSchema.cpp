@@ -167,11 +167,11 @@ static Schema optimizer() {
 
 static Schema storage() {
   return object(
-      "Parameters stored in shards of dim 0 over an axis: fully sharded data parallelism.",
+      "Parameters stored in shards over an axis: fully sharded data parallelism.",
       {{"match", text("Pattern of parameter names; \"*\", all of them, if not given.")},
        {"axis", text("The mesh axis; \"dp\" if not given.")},
        {"gather", oneOfStrings("When values are gathered: once a step, or for the forward and again for "
-                               "the backward pass; \"pass\" if not given.",
+                               "the backward pass, one by one or layer by layer; \"pass\" if not given.",
                                {"step", "pass", "layer"})},
        {"prefetch", integer("Layers that are gathered ahead of their use; 1 if not given.", 0)}});
 }
@@ -245,6 +245,9 @@ static Schema plan() {
                               {"f32", "bf16"}, {"f16"}),
                  true}})},
        {"memory_limit", integer("Most bytes of memory that a rank may plan with.", 1)},
+       {"bucket_bytes", integer("Most bytes of the gradients, or parameters, that share the launch of a "
+                                "collective; 0: each has its own.",
+                                0)},
        {"topology", topology()},
        {"costs",
         oneOf("Times by which schedules are chosen; operations and bytes if not given.",

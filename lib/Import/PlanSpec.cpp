@@ -353,6 +353,8 @@ PlanSpec toPlanSpec(const json::Document &document) {
     plan.compute = toString(*precision->find("compute"));
   if (const json::Value *limit = root.find("memory_limit"))
     plan.memoryLimit = *limit->asInteger();
+  if (const json::Value *bytes = root.find("bucket_bytes"))
+    plan.bucketBytes = *bytes->asInteger();
   if (const json::Value *costs = root.find("costs"); costs && costs->asString())
     plan.costsFile = ReferencedFile{toString(*costs), nullptr};
   else if (costs)

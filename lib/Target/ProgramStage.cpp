@@ -34,6 +34,7 @@ private:
   void writeOp(Operation *op);
   void writeLaunch(LaunchOp launch);
   void writeCollective(Operation *op);
+  void writeCollective(Operation *op, Value input, Value output, StringRef rest);
   void writeAllToAll(ccl::AllToAllOp op, StringRef from, StringRef to, StringRef rest);
   void writeExchange(ccl::ExchangeOp op, StringRef from, StringRef to, StringRef rest);
   void writePieces(ccl::CopyOp op);
@@ -96,6 +97,8 @@ std::string StageWriter::describeServed(Operation *op) const {
            std::to_string(op->getAttrOfType<IntegerAttr>("peer").getInt());
   if (auto boundary = op->getAttrOfType<StringAttr>("plumb.boundary"))
     return boundary.str();
+  if (isa<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp>(op) && op->getNumOperands() > 1)
+    return "a bucket of " + std::to_string(op->getNumOperands()) + " tensors";
   auto communicator = op->getAttrOfType<FlatSymbolRefAttr>("communicator");
   return communicator ? (op->getName().stripDialect() + " over " + communicator.getValue()).str() : "";
 }
@@ -156,23 +159,32 @@ static StringRef getReductionName(StringRef reduction) {
 }
 
 void StageWriter::writeCollective(Operation *op) {
-  Value input = op->getOperand(0), output = op->getResult(0);
-  std::string from = pointer(input), to = pointer(output);
-  StringRef type = getElementNames(input).nccl;
   StringRef symbol = op->getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
   std::string rest = formatv("rank.comm({0}), stream", plan.communicators.lookup(symbol));
+  if (auto exchange = dyn_cast<ccl::ExchangeOp>(op))
+    return writeExchange(exchange, pointer(op->getOperand(0)), pointer(op->getResult(0)), rest);
+  if (auto exchange = dyn_cast<ccl::AllToAllOp>(op))
+    return writeAllToAll(exchange, pointer(op->getOperand(0)), pointer(op->getResult(0)), rest);
+  bool isBucket = op->getNumOperands() > 1;
+  if (isBucket)
+    line("PLUMB_NCCL(ncclGroupStart());");
+  for (auto [input, output] : llvm::zip(op->getOperands(), op->getResults()))
+    writeCollective(op, input, output, rest);
+  if (isBucket)
+    line("PLUMB_NCCL(ncclGroupEnd());");
+}
+
+void StageWriter::writeCollective(Operation *op, Value input, Value output, StringRef rest) {
+  std::string from = pointer(input), to = pointer(output);
+  StringRef type = getElementNames(input).nccl;
   if (auto reduce = dyn_cast<ccl::AllReduceOp>(op))
     line("PLUMB_NCCL(ncclAllReduce({0}, {1}, {2}, {3}, {4}, {5}));", from, to, countElements(input), type,
          getReductionName(reduce.getReduction()), rest);
   else if (auto reduce = dyn_cast<ccl::ReduceScatterOp>(op))
     line("PLUMB_NCCL(ncclReduceScatter({0}, {1}, {2}, {3}, {4}, {5}));", from, to, countElements(output),
          type, getReductionName(reduce.getReduction()), rest);
-  else if (isa<ccl::AllGatherOp>(op))
-    line("PLUMB_NCCL(ncclAllGather({0}, {1}, {2}, {3}, {4}));", from, to, countElements(input), type, rest);
-  else if (auto exchange = dyn_cast<ccl::ExchangeOp>(op))
-    writeExchange(exchange, from, to, rest);
   else
-    writeAllToAll(cast<ccl::AllToAllOp>(op), from, to, rest);
+    line("PLUMB_NCCL(ncclAllGather({0}, {1}, {2}, {3}, {4}));", from, to, countElements(input), type, rest);
 }
 
 /// A group, since NCCL has a call for it only from 2.28 on.

@@ -62,6 +62,17 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
              << "input \"" << input.getName() << "\" has " << type.getDimSize(dim) << " rows in dim " << dim
              << ", which " << text << " (" << parts
              << " parts) does not divide; change the batch, the mesh or the microbatches";
+    // Ranks that each have one piece of the beginning and one of the end have the same work under a causal
+    // mask.
+    bool isSequence =
+        llvm::any_of(sharding.getAxes(), [](AxisRefAttr axis) { return axis.getName() == "cp"; });
+    if (rule && isSequence && type.getDimSize(dim) % (2 * parts)) {
+      InFlightDiagnostic diagnostic = emitWarning(rule.getLoc());
+      diagnostic << "input \"" << input.getName() << "\" has " << type.getDimSize(dim) << " elements in dim "
+                 << dim << ", which twice " << text
+                 << " does not divide: no order of pieces gives all ranks equal work under causal attention";
+      diagnostic.attachNote(input.getLoc()) << "the input";
+    }
   }
   setLayouts(input, {layout});
   return success();

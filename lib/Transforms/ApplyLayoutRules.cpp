@@ -85,6 +85,10 @@ public:
     if (!isFine || failed(checkCoverage()) || failed(applyAllPorts()))
       return failure();
     setLayoutsOfParameters();
+    lintBiases(module, program, [&](ParameterOp parameter) {
+      auto found = claims.find(parameter.getSymNameAttr());
+      return found == claims.end() ? LayoutRuleOp() : found->second.rule;
+    });
     for (LayoutRuleOp rule : rules)
       rule.erase();
     return success();
@@ -232,15 +236,19 @@ private:
   }
 
   LogicalResult checkAxis(LayoutRuleOp rule, StringRef axis) {
-    if (axis == findOp<PipelineOp>(module).getAxis())
-      return emitError(rule.getLoc()) << "the pipeline axis \"" << axis << "\" cannot shard a parameter";
-    if (mesh.findAxis(axis))
+    auto pipeline = findOp<PipelineOp>(module);
+    if (mesh.findAxis(axis) && axis != pipeline.getAxis())
       return success();
     std::vector<std::string> axes;
     for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
       axes.push_back(name.str());
-    return emitError(rule.getLoc()) << "the mesh has no axis \"" << axis << "\""
-                                    << didYouMean(axis.str(), axes);
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc());
+    if (axis == pipeline.getAxis())
+      diagnostic << "the pipeline axis \"" << axis << "\" cannot shard a parameter";
+    else
+      diagnostic << "the mesh has no axis \"" << axis << "\"" << didYouMean(axis.str(), axes);
+    diagnostic.attachNote(mesh.getLoc()) << "the mesh has " << llvm::join(axes, ", ");
+    return diagnostic;
   }
 
   //===--------------------------------------------------------------------===//
@@ -296,6 +304,8 @@ private:
       auto text = placements.getAs<StringAttr>(axis);
       if (!text)
         continue;
+      if (text.getValue().trim().starts_with("partial"))
+        return emitPartial(rule, parameter, axis);
       FailureOr<Placement> parsed = parsePlacement(rule, text);
       if (failed(parsed) ||
           (parsed->shardDim && failed(styles.shard(rule, parameter, layout, *parsed->shardDim, axis,
@@ -303,6 +313,14 @@ private:
         return failure();
     }
     return layout;
+  }
+
+  static LogicalResult emitPartial(LayoutRuleOp rule, ParameterOp parameter, StringRef axis) {
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc())
+                                    << "parameter " << parameter.getSymName() << " cannot be partial over \""
+                                    << axis << "\"; parameters are values, of which shards may be stored";
+    diagnostic.attachNote(parameter.getLoc()) << "the parameter";
+    return diagnostic;
   }
 
   LogicalResult provideStyle(LayoutRuleOp rule, StringRef moduleName) {

@@ -33,7 +33,7 @@ class PortRules {
 public:
   PortRules(ModuleOp module, ProgramOp program, LayoutRuleOp rule, StringRef moduleName)
       : module(module), program(program), rule(rule), moduleName(moduleName), mesh(findOp<MeshOp>(module)),
-        batchAxes(getBatchAxes(program)), builder(module.getContext()) {}
+        batchAxes(getBatchAxes(program)), builder(module.getContext()), moduleLoc(rule.getLoc()) {}
 
   LogicalResult apply(bool inputs, bool outputs) {
     inputs &= rule.getInSrc() || rule.getInDst() || styleStates(/*isInput=*/true);
@@ -43,6 +43,7 @@ public:
     llvm::MapVector<std::string, Call, std::map<std::string, unsigned>> calls = findCalls();
     for (auto &[name, call] : calls) {
       findPorts(call);
+      moduleLoc = call.ops.front()->getLoc();
       if ((inputs && failed(applySide(call, call.inputs, /*isInput=*/true))) ||
           (outputs && failed(applySide(call, call.outputs, /*isInput=*/false))))
         return failure();
@@ -101,9 +102,12 @@ private:
     std::vector<std::string> known;
     for (unsigned port = 0; port < count; ++port)
       known.push_back((isInput ? "input." : "output.") + std::to_string(port));
-    return emitError(rule.getLoc()) << "module " << moduleName << " has no port \"" << name << "\"; it has "
-                                    << (known.empty() ? "no such ports" : llvm::join(known, ", "))
-                                    << didYouMean(name.str(), known);
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc());
+    diagnostic << "module " << moduleName << " has no port \"" << name << "\"; it has "
+               << (known.empty() ? "no such ports" : llvm::join(known, ", "))
+               << didYouMean(name.str(), known);
+    diagnostic.attachNote(moduleLoc) << "the module computes here";
+    return diagnostic;
   }
 
   /// The statement for each port, or null.
@@ -131,14 +135,14 @@ private:
   }
 
   /// What the style says of every port, on its own axis alone.
-  FailureOr<Side> sideOfStyle(RankedTensorType type) {
+  FailureOr<Side> sideOfStyle(Value value) {
     StringRef axis = getStyleAxis(rule);
     std::string text = "replicate";
     if (rule.getStyle() == "sequence")
       text = "shard(" + std::to_string(rule.getDim() ? static_cast<int64_t>(*rule.getDim()) : 1) + ")";
     DictionaryAttr placements =
         builder.getDictionaryAttr(builder.getNamedAttr(axis, builder.getStringAttr(text)));
-    FailureOr<Side> side = read(placements, type);
+    FailureOr<Side> side = read(placements, value);
     if (failed(side))
       return failure();
     side->keep.clear();
@@ -151,29 +155,41 @@ private:
 
   /// Reads what is stated of a port. Model axes that are not named are replicated; axes that shard the batch,
   /// `microbatch` and the pipeline axis stay.
-  FailureOr<Side> read(Attribute statement, RankedTensorType type) {
+  FailureOr<Side> read(Attribute statement, Value value) {
     Side side;
     auto placements = dyn_cast_or_null<DictionaryAttr>(statement);
     if (!placements)
       return side;
     for (NamedAttribute entry : placements)
-      if (!mesh.findAxis(entry.getName()) || entry.getName() == findOp<PipelineOp>(module).getAxis())
-        return emitError(rule.getLoc())
-               << "\"" << entry.getName().getValue() << "\" is no axis of the mesh that can lay out a port";
+      if (!mesh.findAxis(entry.getName()) || entry.getName() == findOp<PipelineOp>(module).getAxis()) {
+        InFlightDiagnostic diagnostic = emitError(rule.getLoc());
+        diagnostic << "\"" << entry.getName().getValue()
+                   << "\" is no axis of the mesh that can lay out a port";
+        diagnostic.attachNote(mesh.getLoc()) << "the mesh";
+        return diagnostic;
+      }
+    auto type = cast<RankedTensorType>(value.getType());
     side.layout = LayoutAttr::replicated(FlatSymbolRefAttr::get(mesh), type.getRank());
     for (StringRef axis : mesh.getAxes().getAsValueRange<StringAttr>()) {
       auto text = placements.getAs<StringAttr>(axis);
       bool stays = batchAxes.contains(axis) || axis == findOp<PipelineOp>(module).getAxis();
       if (text ? text == "keep" : stays)
         side.keep.push_back(axis);
-      else if (text && failed(place(side.layout, axis, text, type)))
+      else if (text && failed(place(side.layout, axis, text, value)))
         return failure();
     }
     side.keep.push_back(kMicrobatchAxis);
     return side;
   }
 
-  LogicalResult place(LayoutAttr &layout, StringRef axis, StringAttr text, RankedTensorType type) {
+  InFlightDiagnostic emitAtPort(Value value, const Twine &what) {
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc()) << what;
+    diagnostic.attachNote(value.getLoc()) << "the value";
+    return diagnostic;
+  }
+
+  LogicalResult place(LayoutAttr &layout, StringRef axis, StringAttr text, Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
     if (StringRef(text).trim().starts_with("partial")) {
       SmallVector<PartialAttr> partial(layout.getPartial());
       partial.push_back(PartialAttr::get(builder.getContext(), AxisRefAttr::get(builder.getStringAttr(axis)),
@@ -186,16 +202,16 @@ private:
       return failure(failed(placement));
     int64_t dim = *placement->shardDim < 0 ? *placement->shardDim + type.getRank() : *placement->shardDim;
     if (dim < 0 || dim >= type.getRank())
-      return emitError(rule.getLoc()) << text << " names a dim that a port of module " << moduleName
-                                      << ", of type " << type << ", does not have";
+      return emitAtPort(value, "\"" + text.getValue() + "\" names a dim that a port of module " + moduleName +
+                                   ", with " + Twine(type.getRank()) + " dims, does not have");
     layout = shardDim(module, layout, dim, axis, placement->blocks);
     int64_t parts = placement->blocks;
     for (AxisRefAttr ref : layout.getDims()[dim].getAxes())
       parts *= getAxisSize(module, ref);
     if (type.getDimSize(dim) % parts)
-      return emitError(rule.getLoc())
-             << "a port of module " << moduleName << " has " << type.getDimSize(dim) << " elements in dim "
-             << dim << ", which " << parts << " parts do not divide";
+      return emitAtPort(value, "a port of module " + moduleName + " has " + Twine(type.getDimSize(dim)) +
+                                   " elements in dim " + Twine(dim) + ", which " + Twine(parts) +
+                                   " parts do not divide");
     return success();
   }
 
@@ -213,9 +229,9 @@ private:
     for (auto [index, value] : llvm::enumerate(values)) {
       auto type = cast<RankedTensorType>(value.getType());
       bool isStated = (*sources)[index] || (*targets)[index];
-      FailureOr<Side> from = read((*sources)[index], type), to = read((*targets)[index], type);
+      FailureOr<Side> from = read((*sources)[index], value), to = read((*targets)[index], value);
       if (!isStated && styleStates(isInput) && type.getRank() > 0)
-        to = sideOfStyle(type);
+        to = sideOfStyle(value);
       if (failed(from) || failed(to))
         return failure();
       if (from->layout || to->layout)
@@ -253,6 +269,7 @@ private:
   MeshOp mesh;
   llvm::StringSet<> batchAxes;
   OpBuilder builder;
+  Location moduleLoc; ///< Of the call at hand.
 };
 
 } // namespace

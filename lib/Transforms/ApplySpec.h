@@ -48,6 +48,11 @@ mlir::LogicalResult expandTemplates(mlir::ModuleOp module);
 /// Inputs must have their layouts already.
 mlir::LogicalResult applyLayoutRules(mlir::ModuleOp module, ProgramOp program);
 
+/// Warns of biases whose layout, stated by an entry with `params`, is not that of the output features that
+/// they are added to. `providerOf` answers which entry lays out a parameter, or null.
+void lintBiases(mlir::ModuleOp module, ProgramOp program,
+                llvm::function_ref<LayoutRuleOp(ParameterOp)> providerOf);
+
 /// Makes boundaries of what a rule says of the ports of one of its modules, on the given sides.
 mlir::LogicalResult applyPorts(mlir::ModuleOp module, ProgramOp program, LayoutRuleOp rule,
                                llvm::StringRef moduleName, bool inputs, bool outputs);

@@ -47,8 +47,10 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
     matched = true;
     if (parameter.getGather())
       continue; // The first entry that matches holds.
-    LayoutAttr layout = parameter.getLayoutAttr();
-    LayoutAttr stored = shardFurther(module, layout, cast<RankedTensorType>(parameter.getType()), 0, axis);
+    LayoutAttr layout = parameter.getLayoutAttr(), stored;
+    auto type = cast<RankedTensorType>(parameter.getType());
+    for (int64_t dim = 0; dim < type.getRank() && !stored; ++dim)
+      stored = shardFurther(module, layout, type, dim, axis);
     if (!stored) {
       whole += (whole.empty() ? "" : ", ") + names.back();
       continue;
@@ -64,7 +66,7 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
                                     << names.size() << " parameters"
                                     << didYouMean(rule.getMatch().str(), names);
   if (!whole.empty())
-    emitRemark(rule.getLoc()) << "dim 0 of these parameters is not a multiple of " << axis << " = "
+    emitRemark(rule.getLoc()) << "no dim of these parameters is a multiple of " << axis << " = "
                               << mesh.getAxisSize(axis) << ", they are stored whole: " << whole;
   return success();
 }

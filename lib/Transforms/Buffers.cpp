@@ -108,7 +108,7 @@ int64_t Buffers::chooseBuffer(OpResult result) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     if (int64_t operand = launch.getInplace()[result.getResultNumber()]; operand >= 0)
       return ids.lookup(launch.getOperands()[operand]);
-  if (Value operand = findDyingOperand(op))
+  if (Value operand = findDyingOperand(result))
     return ids.lookup(operand);
   int64_t id = create(result);
   if (auto load = dyn_cast<LoadOp>(op))
@@ -137,10 +137,11 @@ StoreOp Buffers::findStore(Value value) const {
   return {};
 }
 
-Value Buffers::findDyingOperand(Operation *op) const {
+Value Buffers::findDyingOperand(OpResult result) const {
+  Operation *op = result.getOwner();
   if (!isa<ccl::AllReduceOp, ccl::KeepFirstOp>(op))
     return {};
-  Value operand = skipReinterprets(op->getOperand(0));
+  Value operand = skipReinterprets(op->getOperand(result.getResultNumber()));
   Operation *def = operand.getDefiningOp();
   if (isa<InputOp, ccl::SliceOp>(def) || getPhase(def) != getPhase(op) ||
       lastUseOf(operand) != positions.lookup(op) || isSent(operand))
@@ -150,7 +151,7 @@ Value Buffers::findDyingOperand(Operation *op) const {
     return {};
   // A state may be overwritten only by what is stored to it anyway, before anything else looks at it.
   if (!buffer.symbol.empty()) {
-    StoreOp store = findStore(op->getResult(0));
+    StoreOp store = findStore(result);
     if (!store || store.getSymbol() != buffer.symbol || getPhase(store) != getPhase(op) ||
         lastReads.lookup(buffer.symbol) > positions.lookup(op))
       return {};

@@ -120,6 +120,29 @@ LayoutAttr LayoutSearch::wantedBy(OpOperand &use, LayoutAttr layout, LayoutCost 
   return wanted;
 }
 
+/// What the plan states of a port, and the axes that stay, may cut a dim into more parts than it has rows.
+static LogicalResult verifyPort(ModuleOp module, BoundaryOp boundary, LayoutAttr layout) {
+  auto type = cast<RankedTensorType>(boundary.getResult().getType());
+  for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
+    int64_t parts = sharding.getBlocks();
+    std::string text;
+    for (AxisRefAttr axis : sharding.getAxes()) {
+      parts *= getAxisSize(module, axis);
+      text += (text.empty() ? "" : " x ") + axis.getName().str() + " = " +
+              std::to_string(getAxisSize(module, axis));
+    }
+    if (type.getDimSize(dim) % parts == 0)
+      continue;
+    InFlightDiagnostic diagnostic = emitError(boundary.getLoc());
+    diagnostic << "port \"" << boundary.getPort() << "\" of module " << boundary.getOwner() << " has "
+               << type.getDimSize(dim) << " elements in dim " << dim << ", which " << text << " (" << parts
+               << " parts) does not divide; axes that shard the batch stay at ports";
+    diagnostic.attachNote(boundary.getInput().getLoc()) << "the value";
+    return diagnostic;
+  }
+  return success();
+}
+
 static size_t countPartial(const OpLayouts &way) {
   size_t count = 0;
   for (LayoutAttr layout : way.results)
@@ -134,7 +157,10 @@ LogicalResult LayoutSearch::decide(nn::TensorOpInterface op, bool isFirst, bool 
   if (failed(sharding))
     return failure();
   SmallVector<OpLayouts> ways = waysOf(op, *sharding, firstArriving(op));
-  if (isa<BoundaryOp>(op.getOperation()) && !isFirst) {
+  auto boundary = dyn_cast<BoundaryOp>(op.getOperation());
+  if (boundary && failed(verifyPort(module, boundary, ways.front().results.front())))
+    return failure();
+  if (boundary && !isFirst) {
     // What arrives may have changed, and with it what is kept of it.
     if (ways.front() != plans.find(op)->second) {
       changed = true;

@@ -318,7 +318,7 @@ private:
   template <typename OpT>
   Value mark(OpT call) {
     call->setAttr("plumb.boundary", builder.getStringAttr(boundary));
-    return call.getResult();
+    return call->getResult(0);
   }
 
   ArrayAttr axisNames(ArrayRef<AxisRef> axes) {

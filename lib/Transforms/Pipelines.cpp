@@ -21,6 +21,7 @@ void plumb::buildCompilePipeline(OpPassManager &manager, const CompilePipelineOp
   manager.addPass(createPlanBoundaries());
   manager.addPass(createPartition());
   manager.addPass(createLowerRedistributions());
+  manager.addPass(createBucketCollectives());
   manager.addPass(createFormKernels());
   if (options.kernels)
     manager.addPass(createCompileKernels({options.cpu, /*cache=*/""}));

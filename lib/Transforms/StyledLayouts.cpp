@@ -111,22 +111,31 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
                                    StringRef axis, int64_t blocks, int64_t unit) {
   auto type = cast<RankedTensorType>(parameter.getType());
   int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
-  if (normalized < 0 || normalized >= type.getRank())
-    return emitError(rule.getLoc()) << "shard(" << dim << ") names a dim that parameter "
+  if (normalized < 0 || normalized >= type.getRank()) {
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc())
+                                    << "shard(" << dim << ") names a dim that parameter "
                                     << parameter.getSymName() << " of type " << type << " does not have";
+    diagnostic.attachNote(parameter.getLoc()) << "the parameter";
+    return diagnostic;
+  }
   int64_t rows = type.getDimSize(normalized), ranks = mesh.getAxisSize(axis), parts = blocks;
   for (AxisRefAttr ref : layout.getDims()[normalized].getAxes())
     parts *= getAxisSize(module, ref);
   auto refuse = [&]() -> LogicalResult {
     InFlightDiagnostic diagnostic = emitError(rule.getLoc())
-                                    << "parameter " << parameter.getSymName() << " has " << rows
-                                    << " rows in dim " << normalized;
+                                    << "parameter " << parameter.getSymName() << " has " << rows;
+    if (rule.getStyle() == "expert")
+      diagnostic << " experts";
+    else
+      diagnostic << " rows in dim " << normalized;
     if (unit > 1 && rows % unit == 0)
       diagnostic << ", " << rows / unit << " units of " << unit;
     diagnostic << ", which " << axis << " = " << ranks;
     if (blocks > 1)
       diagnostic << " times " << blocks << " blocks";
-    return diagnostic << " does not divide";
+    diagnostic << " does not divide";
+    diagnostic.attachNote(parameter.getLoc()) << "the parameter, " << type;
+    return diagnostic;
   };
   if (rows % unit)
     return refuse();

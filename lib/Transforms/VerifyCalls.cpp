@@ -188,8 +188,9 @@ LogicalResult CallVerifier::verifyOp(Operation &op) {
   auto communicator = symbols.lookup<ccl::CommunicatorOp>(name);
   int64_t members = *countRanks(communicator, communicator.getAxes()) *
                     std::max<int64_t>(1, static_cast<int64_t>(communicator.getPipeline().size()));
-  Value row = isa<ccl::AllGatherOp>(op) ? Value(op.getResult(0)) : op.getOperand(0);
-  return verifyRow(op, row, members, "@" + name);
+  ValueRange rows = isa<ccl::AllGatherOp>(op) ? ValueRange(op.getResults()) : ValueRange(op.getOperands());
+  return success(
+      llvm::all_of(rows, [&](Value row) { return succeeded(verifyRow(op, row, members, "@" + name)); }));
 }
 
 LogicalResult CallVerifier::verify() {

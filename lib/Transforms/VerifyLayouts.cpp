@@ -45,7 +45,8 @@ private:
   LogicalResult verifyLaunch(LaunchOp launch);
   LogicalResult verifyView(Operation &op);
   LogicalResult verifyReceive(ccl::RecvOp recv);
-  LogicalResult verifyCollective(Operation &op);
+  LogicalResult verifyCollectives(Operation &op);
+  LogicalResult verifyCollective(Operation &op, LayoutAttr in, LayoutAttr out);
   LogicalResult verifySum(Operation &op, LayoutAttr &layout);
   LogicalResult verifyLoad(LoadOp load, int64_t coordinate);
   LogicalResult verifyStore(StoreOp store, int64_t coordinate);
@@ -263,8 +264,15 @@ static bool isCovered(Operation &op) {
          (!reduction || reduction.getValue() == "sum");
 }
 
-LogicalResult LayoutVerifier::verifyCollective(Operation &op) {
-  LayoutAttr in = layoutOf(op.getOperand(0)), out = layoutOf(op.getResult(0));
+/// Each tensor of a bucket by itself.
+LogicalResult LayoutVerifier::verifyCollectives(Operation &op) {
+  for (auto [input, output] : llvm::zip(op.getOperands(), op.getResults()))
+    if (failed(verifyCollective(op, layoutOf(input), layoutOf(output))))
+      return failure();
+  return success();
+}
+
+LogicalResult LayoutVerifier::verifyCollective(Operation &op, LayoutAttr in, LayoutAttr out) {
   if (!in || !out || !isCovered(op) ||
       !llvm::all_of(ccl::parseAxes(axisNamesOf(op)), [](const ccl::Axis &axis) { return axis.isWhole(); }))
     return success();
@@ -448,7 +456,7 @@ LogicalResult LayoutVerifier::verifyOp(Operation &op, int64_t coordinate) {
     return verifyLaunch(launch);
   if (op.hasTrait<nn::Reinterprets>())
     return verifyView(op);
-  return isa<InputOp, ccl::SendOp>(op) ? success() : verifyCollective(op);
+  return isa<InputOp, ccl::SendOp>(op) ? success() : verifyCollectives(op);
 }
 
 LogicalResult LayoutVerifier::verifyPass(llvm::function_ref<bool(Phase)> isWanted) {

@@ -255,7 +255,7 @@ bool CoordinateVerifier::isTied(Operation *op, unsigned operand) const {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return llvm::is_contained(launch.getInplace(), static_cast<int64_t>(operand));
   return isa<ccl::AllReduceOp, ccl::KeepFirstOp>(op) &&
-         rangeOf(op->getOperand(0)) == rangeOf(op->getResult(0));
+         rangeOf(op->getOperand(operand)) == rangeOf(op->getResult(operand));
 }
 
 LogicalResult CoordinateVerifier::verifyScratch(LaunchOp launch) {

@@ -57,6 +57,7 @@ private:
   LogicalResult followUpdates(MutableArrayRef<Update> updates);
   bool isBlocked(Operation *op) const;
   LogicalResult run(Operation &op, int64_t coordinate);
+  LogicalResult runCollective(Operation &op);
   LogicalResult reduce(Operation &op, StringRef communicator, Pending &pending);
   LogicalResult requireWhole(StoreOp store, const Pending &pending) const;
   /// With an optimizer, what has a gradient is updated.
@@ -165,6 +166,8 @@ LogicalResult UpdateVerifier::run(Operation &op, int64_t coordinate) {
       states[store.getSymbol()][coordinate] = pending;
     return getPhase(store) == Phase::Update ? requireWhole(store, pending) : success();
   }
+  if (isa<ccl::AllReduceOp, ccl::ReduceScatterOp, ccl::AllGatherOp>(op))
+    return runCollective(op);
   Pending pending;
   for (Value operand : op.getOperands())
     pending.join(values[operand]);
@@ -174,12 +177,21 @@ LogicalResult UpdateVerifier::run(Operation &op, int64_t coordinate) {
     pending = sent[recv.getCommunicator()].front();
     sent[recv.getCommunicator()].pop_front();
   }
-  if (isa<ccl::AllReduceOp, ccl::ReduceScatterOp>(op) &&
-      failed(reduce(op, op.getAttrOfType<FlatSymbolRefAttr>("communicator").getValue(), pending)))
-    return failure();
   for (Value result : op.getResults()) {
     values[result] = pending;
     addPartial(isa<LaunchOp>(op) ? getLayout(result) : LayoutAttr(), values[result]);
+  }
+  return success();
+}
+
+/// Each tensor of a bucket by itself.
+LogicalResult UpdateVerifier::runCollective(Operation &op) {
+  StringRef communicator = op.getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
+  for (auto [operand, result] : llvm::zip(op.getOperands(), op.getResults())) {
+    Pending pending = values[operand];
+    if (!isa<ccl::AllGatherOp>(op) && failed(reduce(op, communicator, pending)))
+      return failure();
+    values[result] = pending;
   }
   return success();
 }

@@ -8,6 +8,7 @@ plumb.program @model {}
 
 // -----
 
+// expected-note @+1 {{the mesh has tp}}
 plumb.mesh @mesh ["tp" = 2]
 // expected-error @+1 {{the mesh has no axis "tpp"; did you mean "tp"?}}
 plumb.layout_rule "fc" style "colwise" axis "tpp"
@@ -28,11 +29,13 @@ plumb.mesh @mesh ["tp" = 3]
 // expected-error @+1 {{parameter fc.weight has 32 rows in dim 0, which tp = 3 does not divide}}
 plumb.layout_rule "fc" params {weight = {tp = "shard(0)"}}
 plumb.module @fc
+// expected-note @+1 {{the parameter, 'tensor<32x4xf32>'}}
 plumb.parameter @fc.weight : tensor<32x4xf32>
 plumb.program @model {}
 
 // -----
 
+// expected-note @+1 {{the mesh has pp, tp}}
 plumb.mesh @mesh ["pp" = 2, "tp" = 2]
 // expected-error @+1 {{the pipeline axis "pp" cannot shard a parameter}}
 plumb.layout_rule "fc" params {weight = {pp = "shard(0)"}}
@@ -43,9 +46,10 @@ plumb.program @model {}
 // -----
 
 plumb.mesh @mesh ["tp" = 2]
-// expected-error @+1 {{"partial(sum)" is no placement of a tensor that is stored}}
+// expected-error @+1 {{parameter fc.weight cannot be partial over "tp"; parameters are values, of which shards may be stored}}
 plumb.layout_rule "fc" params {weight = {tp = "partial(sum)"}}
 plumb.module @fc
+// expected-note @+1 {{the parameter}}
 plumb.parameter @fc.weight : tensor<32x4xf32>
 plumb.program @model {}
 
@@ -145,4 +149,18 @@ plumb.loss_rule output 0 reduce "cross_entropy" target "labels" : i64
 plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<6xf32>
   plumb.output "y" index 0 %x : tensor<6xf32>
+}
+
+// -----
+
+// A sequence in 2 x 2 pieces can be dealt out evenly under a causal mask, one of 6 cannot.
+
+plumb.mesh @mesh ["cp" = 2]
+// expected-warning @+1 {{input "x" has 6 elements in dim 1, which twice cp = 2 does not divide}}
+plumb.input_rule "x" {cp = "shard(1)"}
+plumb.input_rule "y" {cp = "shard(1)"}
+plumb.program @model {
+  // expected-note @+1 {{the input}}
+  %x = plumb.input "x" index 0 : tensor<4x6xf32>
+  %y = plumb.input "y" index 1 : tensor<4x4xf32>
 }

@@ -117,6 +117,7 @@ plumb.layout_rule "wte" params {weight = {tp = "shard(0)"}}
 // expected-error @+1 {{shard(2) names a dim}}
 plumb.layout_rule "wte" params {weight = {tp = "shard(2)"}} {override}
 plumb.module @wte
+// expected-note @+1 {{the parameter}}
 plumb.parameter @wte.weight trainable : tensor<16x8xf32>
 plumb.program @model {}
 
@@ -155,6 +156,7 @@ plumb.mesh @mesh ["tp" = 2]
 // expected-error @+1 {{parameter q.weight has 24 rows in dim 0, 3 units of 8, which tp = 2 does not divide}}
 plumb.layout_rule "q" style "colwise"
 plumb.module @q
+// expected-note @+1 {{the parameter, 'tensor<24x8xf32>'}}
 plumb.parameter @q.weight trainable : tensor<24x8xf32>
 plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<4x8xf32>
@@ -162,4 +164,59 @@ plumb.program @model {
   %y = nn.einsum "bi,oi->bo"(%x, %w) {plumb.module = "q"} : (tensor<4x8xf32>, tensor<24x8xf32>) -> tensor<4x24xf32>
   %z = nn.view %y : (tensor<4x24xf32>) -> tensor<4x3x8xf32>
   plumb.output "z" index 0 %z : tensor<4x3x8xf32>
+}
+
+// -----
+
+// Key and value heads: 2 of 8 over 3 ranks.
+
+plumb.mesh @mesh ["tp" = 3]
+// expected-error @+1 {{parameter k.weight has 16 rows in dim 0, 2 units of 8, which tp = 3 does not divide}}
+plumb.layout_rule "k" style "colwise" {unit = 8}
+plumb.module @k
+// expected-note @+1 {{the parameter}}
+plumb.parameter @k.weight trainable : tensor<16x8xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<4x8xf32>
+  %w = plumb.load @k.weight {plumb.module = "k"} : tensor<16x8xf32>
+  %y = nn.einsum "bi,oi->bo"(%x, %w) {plumb.module = "k"} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  plumb.output "y" index 0 %y : tensor<4x16xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["ep" = 2]
+// expected-error @+1 {{parameter moe.w1 has 3 experts, which ep = 2 does not divide}}
+plumb.layout_rule "moe" style "expert"
+plumb.module @moe
+// expected-note @+1 {{the parameter}}
+plumb.parameter @moe.w1 trainable : tensor<3x8x8xf32>
+plumb.program @model {}
+
+// -----
+
+// A bias follows its weight: the first does, the second does not.
+
+plumb.mesh @mesh ["tp" = 2]
+plumb.layout_rule "a" params {bias = {tp = "shard(0)"}, weight = {tp = "shard(0)"}}
+// expected-warning @+2 {{bias b.bias is laid out as #plumb.layout<@mesh, [{}]>, which does not follow dim 0 of its weight b.weight, #plumb.layout<@mesh, [{"tp"}, {}]>}}
+// expected-note @+1 {{the layout of the weight}}
+plumb.layout_rule "b" params {bias = {}, weight = {tp = "shard(0)"}}
+plumb.module @a
+plumb.module @b
+plumb.parameter @a.weight trainable : tensor<8x8xf32>
+plumb.parameter @a.bias trainable : tensor<8xf32>
+plumb.parameter @b.weight trainable : tensor<8x8xf32>
+plumb.parameter @b.bias trainable : tensor<8xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<4x8xf32>
+  %0 = plumb.load @a.weight {plumb.module = "a"} : tensor<8x8xf32>
+  %1 = nn.einsum "bi,oi->bo"(%x, %0) {plumb.module = "a"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %2 = plumb.load @a.bias {plumb.module = "a"} : tensor<8xf32>
+  %3 = nn.add %1, %2 {plumb.module = "a"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %4 = plumb.load @b.weight {plumb.module = "b"} : tensor<8x8xf32>
+  %5 = nn.einsum "bi,oi->bo"(%3, %4) {plumb.module = "b"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %6 = plumb.load @b.bias {plumb.module = "b"} : tensor<8xf32>
+  %7 = nn.add %5, %6 {plumb.module = "b"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  plumb.output "y" index 0 %7 : tensor<4x8xf32>
 }

@@ -123,6 +123,7 @@ plumb.program @model {}
 
 // All rules that fail are reported, not only the first.
 
+// expected-note @+1 {{the mesh has pp, tp}}
 plumb.mesh @mesh ["pp" = 2, "tp" = 2]
 // expected-error @+1 {{the list distributes 2 layers, the model has 0}}
 plumb.split_policy "layers" list [2]

@@ -78,8 +78,9 @@ void Explanation::printCall(Operation *op, unsigned indent) {
                                  ", "));
     os << " over " << llvm::join(parts, " and ");
   }
-  Type type = op->getNumOperands() ? op->getOperand(0).getType() : op->getResult(0).getType();
-  os << " (" << getByteSize(type) << " bytes)";
+  TypeRange types = op->getNumOperands() ? TypeRange(op->getOperandTypes()) : TypeRange(op->getResultTypes());
+  os << " (" << llvm::sum_of(llvm::map_range(types, getByteSize), int64_t(0)) << " bytes"
+     << (types.size() > 1 ? " of " + std::to_string(types.size()) + " tensors" : "") << ")";
   if (auto boundary = op->getAttrOfType<StringAttr>("plumb.boundary"))
     os << ", " << boundary.getValue();
   os << "\n";

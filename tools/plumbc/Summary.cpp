@@ -32,7 +32,8 @@ static void printCalls(StageOp stage, int64_t microbatches, llvm::raw_ostream &o
     int64_t times = isPerMicrobatch(&op) ? microbatches : 1;
     auto &[count, bytes] = calls[op.getName().stripDialect().str()];
     count += times;
-    bytes += times * bytesOf(op.getNumOperands() ? op.getOperand(0).getType() : op.getResult(0).getType());
+    for (Type type : op.getNumOperands() ? TypeRange(op.getOperandTypes()) : TypeRange(op.getResultTypes()))
+      bytes += times * bytesOf(type);
   }
   for (auto &[kind, total] : calls)
     os << ", " << total.first << " " << kind << " (" << total.second << " bytes)";

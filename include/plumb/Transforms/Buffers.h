@@ -59,8 +59,8 @@ private:
   void readUses(mlir::Block &block);
   void define(mlir::Operation *op);
   int64_t chooseBuffer(mlir::OpResult result);
-  /// The operand whose memory the collective may overwrite, or null.
-  mlir::Value findDyingOperand(mlir::Operation *op) const;
+  /// The operand whose memory a collective may overwrite with the result, or null.
+  mlir::Value findDyingOperand(mlir::OpResult result) const;
   /// The state in whose memory the value may be made; empty if there is none.
   llvm::StringRef findTarget(mlir::OpResult result) const;
   StoreOp findStore(mlir::Value value) const;

@@ -408,6 +408,40 @@ def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
   }];
 }
 
+def BucketCollectives : Plumb_Pass<"bucket-collectives"> {
+  let summary = "Collectives of small gradients and parameters share launches";
+  let description = [{
+    Sums of gradients after the backward pass, or at its end where each microbatch has its own, and gathers of
+    parameters once per step are collected in buckets: calls of one kind, communicator, reduction and element type, up to
+    `plumb.bucket_bytes` (25 MiB), in program order. A bucket is one op with several operands, launched as a group of
+    calls: NCCL runs a group as one kernel and shares its channels out among the tensors, so that nothing has to be
+    copied into a common buffer and back, each sum stays that of its own tensor, and gradients stay where they are.
+    What depends on a sum moves behind the launch. Sums over copies of a parameter on several pipeline coordinates stay
+    alone, since their ranks run different programs.
+
+    Input:
+
+    ```mlir
+    %a = plumb.load @grad.a : tensor<4xf32>
+    %b = ccl.all_reduce %a on @dp : (tensor<4xf32>) -> tensor<4xf32>
+    plumb.store @grad.a, %b : tensor<4xf32>
+    %c = plumb.load @grad.c : tensor<8xf32>
+    %d = ccl.all_reduce %c on @dp : (tensor<8xf32>) -> tensor<8xf32>
+    plumb.store @grad.c, %d : tensor<8xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %a = plumb.load @grad.a : tensor<4xf32>
+    %c = plumb.load @grad.c : tensor<8xf32>
+    %b:2 = ccl.all_reduce %a, %c on @dp : (tensor<4xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>)
+    plumb.store @grad.a, %b#0 : tensor<4xf32>
+    plumb.store @grad.c, %b#1 : tensor<8xf32>
+    ```
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // When, where, and is it right
 //===----------------------------------------------------------------------===//

@@ -103,20 +103,34 @@ static LogicalResult verifyReduction(Operation *op, StringRef reduction) {
   return op->emitOpError("reduces by '") << reduction << "'; there are sum, avg, min, max and product";
 }
 
+/// A collective makes one result of each operand.
+template <typename OpT>
+static LogicalResult verifyEach(OpT op, llvm::function_ref<LogicalResult(Type input, Type output)> verify) {
+  if (op.getInputs().empty() || op.getInputs().size() != op.getOutputs().size())
+    return op.emitOpError("makes ") << op.getOutputs().size() << " results of " << op.getInputs().size()
+                                    << " operands; there must be one of each, and one at least";
+  for (auto [input, output] : llvm::zip(op.getInputs().getTypes(), op.getOutputs().getTypes()))
+    if (failed(verify(input, output)))
+      return failure();
+  return success();
+}
+
 LogicalResult AllReduceOp::verify() {
   if (failed(verifyReduction(*this, getReduction())))
     return failure();
-  if (getInput().getType() != getResult().getType())
-    return emitOpError("changes ") << getInput().getType() << " to " << getResult().getType();
-  return success();
+  return verifyEach(*this, [&](Type input, Type output) -> LogicalResult {
+    if (input == output)
+      return success();
+    return emitOpError("changes ") << input << " to " << output;
+  });
 }
 LogicalResult AllGatherOp::verify() {
-  return verifyBlocks(*this, getResult().getType(), getInput().getType());
+  return verifyEach(*this, [&](Type input, Type output) { return verifyBlocks(*this, output, input); });
 }
 LogicalResult ReduceScatterOp::verify() {
   if (failed(verifyReduction(*this, getReduction())))
     return failure();
-  return verifyBlocks(*this, getInput().getType(), getResult().getType());
+  return verifyEach(*this, [&](Type input, Type output) { return verifyBlocks(*this, input, output); });
 }
 LogicalResult AllToAllOp::verify() {
   if (getInput().getType() != getResult().getType())

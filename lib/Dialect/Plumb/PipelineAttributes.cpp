@@ -15,6 +15,11 @@ static bool isPositive(Attribute attribute) {
   return number && number.getType().isSignlessInteger(64) && number.getInt() >= 1;
 }
 
+static bool isSize(Attribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute);
+  return number && number.getType().isSignlessInteger(64) && number.getInt() >= 0;
+}
+
 static bool isRanks(Attribute attribute) {
   auto ranks = dyn_cast<DenseI64ArrayAttr>(attribute);
   return ranks && llvm::all_of(ranks.asArrayRef(), [](int64_t rank) { return rank >= 0; });
@@ -45,6 +50,7 @@ LogicalResult plumb::verifyPipelineAttribute(Operation *op, NamedAttribute attri
       {kActionsAttr, isActions, "the name and the text of a CSV file"},
       {kCostsAttr, isCosts, "three times per stage and the time of a transfer, none of them negative"},
       {kMemoryLimitAttr, isPositive, "a number of bytes, an i64 of at least 1"},
+      {kBucketBytesAttr, isSize, "a number of bytes, an i64 of at least 0"},
   };
   for (const Rule &rule : rules)
     if (attribute.getName() == rule.name && (!isa<PipelineOp>(op) || !rule.isValid(attribute.getValue())))

@@ -6,7 +6,10 @@
 #include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
+#include <deque>
 #include <functional>
+#include <limits>
+#include <numeric>
 
 using namespace mlir;
 
@@ -151,6 +154,102 @@ static Array evaluateEmbeddingBackward(Value result, const Array &cotangent, con
 }
 
 using Operands = ArrayRef<const Array *>;
+using Row = MutableArrayRef<double>;
+
+/// Calls `visit` with the number of each row, of the last dim, and the rows of all arrays.
+static void forRows(MutableArrayRef<Array> arrays,
+                    llvm::function_ref<void(int64_t number, ArrayRef<Row> rows)> visit) {
+  int64_t width = arrays[0].shape.back(), count = countOf(arrays[0].shape) / width;
+  for (int64_t number = 0; number < count; ++number) {
+    SmallVector<Row> rows;
+    for (Array &array : arrays) {
+      int64_t own = static_cast<int64_t>(array.values.size()) / count;
+      rows.push_back(Row(array.values).slice(number * own, own));
+    }
+    visit(number, rows);
+  }
+}
+
+static double sumOf(ArrayRef<double> row) { return std::accumulate(row.begin(), row.end(), 0.0); }
+
+static double dot(ArrayRef<double> a, ArrayRef<double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+static std::vector<Array> evaluateSoftmax(const Array &scores, bool causal) {
+  std::vector<Array> arrays{scores};
+  forRows(arrays, [&](int64_t number, ArrayRef<Row> rows) {
+    Row row = rows[0];
+    int64_t seen = causal ? number % scores.shape[scores.shape.size() - 2] + 1 : scores.shape.back();
+    double largest = *llvm::max_element(row.take_front(seen));
+    for (auto [position, value] : llvm::enumerate(row))
+      value = static_cast<int64_t>(position) < seen ? std::exp(value - largest) : 0;
+    double sum = sumOf(row);
+    for (double &value : row)
+      value /= sum;
+  });
+  return arrays;
+}
+
+static std::vector<Array> evaluateSoftmaxBackward(const Array &cotangent, const Array &probabilities) {
+  std::vector<Array> arrays{cotangent, probabilities};
+  forRows(arrays, [](int64_t, ArrayRef<Row> rows) {
+    double sum = dot(rows[0], rows[1]);
+    for (auto [value, p] : llvm::zip(rows[0], rows[1]))
+      value = p * (value - sum);
+  });
+  return {arrays[0]};
+}
+
+/// Over the last dim alone.
+static std::vector<Array> evaluateNormalize(const Array &input, double eps, bool uncentered) {
+  Array scales(Shape(input.shape.begin(), input.shape.end() - 1));
+  std::vector<Array> arrays{input, scales};
+  forRows(arrays, [&](int64_t, ArrayRef<Row> rows) {
+    auto width = static_cast<double>(rows[0].size());
+    double mean = uncentered ? 0 : sumOf(rows[0]) / width;
+    for (double &value : rows[0])
+      value -= mean;
+    rows[1][0] = 1 / std::sqrt(dot(rows[0], rows[0]) / width + eps);
+    for (double &value : rows[0])
+      value *= rows[1][0];
+  });
+  return arrays;
+}
+
+static std::vector<Array> evaluateNormalizeBackward(Operands in, bool uncentered) {
+  std::vector<Array> arrays{*in[0], *in[1], *in[2]};
+  forRows(arrays, [&](int64_t, ArrayRef<Row> rows) {
+    auto width = static_cast<double>(rows[0].size());
+    double mean = uncentered ? 0 : sumOf(rows[0]) / width, along = dot(rows[0], rows[1]) / width;
+    for (auto [value, normalized] : llvm::zip(rows[0], rows[1]))
+      value = rows[2][0] * (value - mean - normalized * along);
+  });
+  return {arrays[0]};
+}
+
+static std::vector<Array> evaluateCrossEntropy(const Array &logits, const Array &targets, double ignored) {
+  std::vector<Array> arrays{logits, targets, Array(targets.shape), Array(targets.shape)};
+  forRows(arrays, [&](int64_t, ArrayRef<Row> rows) {
+    double largest = *llvm::max_element(rows[0]), sum = 0, target = rows[1][0];
+    for (double value : rows[0])
+      sum += std::exp(value - largest);
+    rows[3][0] = std::log(sum) + largest;
+    rows[2][0] = target == ignored ? 0 : rows[3][0] - rows[0][static_cast<size_t>(target)];
+  });
+  return {arrays[2], arrays[3]};
+}
+
+static std::vector<Array> evaluateCrossEntropyBackward(Operands in, double ignored) {
+  std::vector<Array> arrays{*in[1], *in[0], *in[2], *in[3]};
+  forRows(arrays, [&](int64_t, ArrayRef<Row> rows) {
+    for (auto [position, value] : llvm::enumerate(rows[0])) {
+      double hit = static_cast<double>(position) == rows[2][0];
+      value = rows[2][0] == ignored ? 0 : (std::exp(value - rows[3][0]) - hit) * rows[1][0];
+    }
+  });
+  return {arrays[0]};
+}
 
 /// Elementwise ops: the formula on broadcast operands.
 static std::function<double(ArrayRef<double>)> formulaOf(Operation *op) {
@@ -159,6 +258,17 @@ static std::function<double(ArrayRef<double>)> formulaOf(Operation *op) {
       .Case<nn::AddOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] + x[1]; }; })
       .Case<nn::SubOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] - x[1]; }; })
       .Case<nn::MulOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] * x[1]; }; })
+      .Case<nn::DivOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] / x[1]; }; })
+      .Case<nn::EqualOp>([](auto) -> F { return [](ArrayRef<double> x) { return x[0] == x[1]; }; })
+      .Case<nn::ExpOp>([](auto) -> F { return [](ArrayRef<double> x) { return std::exp(x[0]); }; })
+      .Case<nn::LogOp>([](auto) -> F { return [](ArrayRef<double> x) { return std::log(x[0]); }; })
+      .Case<nn::TanhOp>([](auto) -> F { return [](ArrayRef<double> x) { return std::tanh(x[0]); }; })
+      .Case<nn::TanhBackwardOp>(
+          [](auto) -> F { return [](ArrayRef<double> x) { return x[0] * (1 - x[1] * x[1]); }; })
+      .Case<nn::IsValidOp>([](nn::IsValidOp valid) -> F {
+        auto ignored = static_cast<double>(valid->getAttrOfType<IntegerAttr>("ignore_index").getInt());
+        return [ignored](ArrayRef<double> x) { return x[0] != ignored; };
+      })
       .Case<nn::ReluOp>([](auto) -> F { return [](ArrayRef<double> x) { return std::max(x[0], 0.0); }; })
       .Case<nn::ReluBackwardOp>(
           [](auto) -> F { return [](ArrayRef<double> x) { return x[1] > 0 ? x[0] : 0; }; })
@@ -191,6 +301,23 @@ static std::vector<Array> evaluateOp(Operation *op, Operands in) {
       .Case<nn::EinsumOp>([&](auto einsum) -> R { return {evaluateEinsum(einsum, *in[0], *in[1])}; })
       .Case<nn::SumOp>([&](auto sum) -> R {
         return {evaluateReduction(sum, *in[0], sum.getDims(), 0, std::plus<double>())};
+      })
+      .Case<nn::MaxOp>([&](auto max) -> R {
+        return {evaluateReduction(max, *in[0], max.getDims(), -std::numeric_limits<double>::infinity(),
+                                  [](double a, double b) { return std::max(a, b); })};
+      })
+      .Case<nn::SoftmaxOp>([&](auto softmax) -> R { return evaluateSoftmax(*in[0], softmax.getCausal()); })
+      .Case<nn::SoftmaxBackwardOp>([&](auto) -> R { return evaluateSoftmaxBackward(*in[0], *in[1]); })
+      .Case<nn::NormalizeOp>([&](auto norm) -> R {
+        return evaluateNormalize(*in[0], norm.getEps().convertToDouble(), norm.getUncentered());
+      })
+      .Case<nn::NormalizeBackwardOp>(
+          [&](auto norm) -> R { return evaluateNormalizeBackward(in, norm.getUncentered()); })
+      .Case<nn::CrossEntropyOp>([&](auto loss) -> R {
+        return evaluateCrossEntropy(*in[0], *in[1], static_cast<double>(loss.getIgnoreIndex()));
+      })
+      .Case<nn::CrossEntropyBackwardOp>([&](auto loss) -> R {
+        return evaluateCrossEntropyBackward(in, static_cast<double>(loss.getIgnoreIndex()));
       })
       .Case<nn::ViewOp>([&](auto view) -> R {
         Array array = *in[0];
@@ -334,9 +461,11 @@ private:
 
 using PerRank = std::vector<Array>;
 
-class StageRunner {
+/// Runs all stages on all ranks, whatever their coordinate on the pipeline axis: no two stages share a
+/// parameter.
+class PlanRunner {
 public:
-  StageRunner(ModuleOp module, const Tensors &inputs, const Tensors &parameters, const Tensors &expected)
+  PlanRunner(ModuleOp module, const Tensors &inputs, const Tensors &parameters, const Tensors &expected)
       : module(module), world(module), inputs(inputs), expected(expected) {
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       for (int64_t rank = 0; rank < world.ranks(); ++rank)
@@ -347,19 +476,24 @@ public:
   }
 
   std::string run() {
-    Block &body = *findOp<StageOp>(module).getBody().begin();
-    auto runPhases = [&](ArrayRef<Phase> phases, int64_t microbatch) {
-      for (Operation &op : body)
-        if (llvm::is_contained(phases, getPhase(&op)) && difference.empty())
-          execute(op, microbatch);
+    SmallVector<StageOp> stages(module.getOps<StageOp>());
+    llvm::sort(stages, [](StageOp a, StageOp b) { return a.getIndex() < b.getIndex(); });
+    SmallVector<StageOp> reversed(llvm::reverse(stages));
+    auto runPhases = [&](ArrayRef<StageOp> order, ArrayRef<Phase> phases, int64_t microbatch) {
+      for (StageOp stage : order)
+        for (Operation &op : stage.getBody().front())
+          if (llvm::is_contained(phases, getPhase(&op)) && difference.empty())
+            execute(op, microbatch);
     };
     for (int64_t microbatch = 0; microbatch < world.microbatches; ++microbatch)
-      runPhases({Phase::Prologue}, microbatch);
-    runPhases({Phase::Begin}, 0);
-    for (int64_t microbatch = 0; microbatch < world.microbatches; ++microbatch)
-      runPhases({Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight}, microbatch);
-    runPhases({Phase::Reduce}, 0);
-    runPhases({Phase::Update}, 0);
+      runPhases(stages, {Phase::Prologue}, microbatch);
+    runPhases(stages, {Phase::Begin}, 0);
+    for (int64_t microbatch = 0; microbatch < world.microbatches; ++microbatch) {
+      runPhases(stages, {Phase::Forward}, microbatch);
+      runPhases(reversed, {Phase::BackwardInput, Phase::BackwardWeight}, microbatch);
+    }
+    runPhases(stages, {Phase::Reduce}, 0);
+    runPhases(stages, {Phase::Update}, 0);
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       compare(parameter.getSymName(), *parameter.getLayout(), 0);
     for (auto &[name, state] : states)
@@ -383,6 +517,12 @@ private:
         parts.push_back(
             world.part(inputs.at(input.getName().str()), getLayout(input.getResult()), rank, microbatch));
       values[input.getResult()] = parts;
+    } else if (auto send = dyn_cast<ccl::SendOp>(op)) {
+      sent[{send.getCommunicator(), getPhase(send)}].push_back(values.at(send.getValue()));
+    } else if (auto recv = dyn_cast<ccl::RecvOp>(op)) {
+      auto &channel = sent[{recv.getCommunicator(), getPhase(recv)}];
+      values[recv.getResult()] = channel.front();
+      channel.pop_front();
     } else if (isa<nn::TensorOpInterface>(op)) {
       compute(op);
     } else {
@@ -413,10 +553,14 @@ private:
 
   /// Collectives by their definition: buffers have a leading dim of the members.
   void communicate(Operation &op) {
-    const PerRank &in = values.at(op.getOperand(0));
+    for (auto [input, output] : llvm::zip(op.getOperands(), op.getResults()))
+      communicate(op, values.at(input), output);
+  }
+
+  void communicate(Operation &op, const PerRank &in, Value result) {
     PerRank out;
     for (int64_t rank = 0; rank < world.ranks(); ++rank) {
-      Array array(shapeOf(op.getResult(0)));
+      Array array(shapeOf(result));
       if (auto slice = dyn_cast<ccl::SliceOp>(op)) {
         int64_t position = positionOf(rank, slice.getAxes()), count = array.values.size();
         if ((position + 1) * count > static_cast<int64_t>(in[rank].values.size())) {
@@ -442,7 +586,7 @@ private:
       }
       out.push_back(std::move(array));
     }
-    values[op.getResult(0)] = std::move(out);
+    values[result] = std::move(out);
   }
 
   int64_t positionOf(int64_t rank, ArrayAttr axes) { return world.position(rank, axes); }
@@ -535,6 +679,7 @@ private:
   std::map<std::string, PerRank> symbols;
   std::map<std::string, StateOp> states;
   llvm::DenseMap<Value, PerRank> values;
+  std::map<std::pair<StringRef, Phase>, std::deque<PerRank>> sent; ///< And not received yet.
   std::string difference;
 };
 } // namespace
@@ -568,9 +713,9 @@ Tensors runProgram(ModuleOp module, const Tensors &inputs, const Tensors &parame
   return symbols;
 }
 
-std::string compareStage(ModuleOp module, const Tensors &inputs, const Tensors &parameters,
-                         const Tensors &expected) {
-  return StageRunner(module, inputs, parameters, expected).run();
+std::string comparePlan(ModuleOp module, const Tensors &inputs, const Tensors &parameters,
+                        const Tensors &expected) {
+  return PlanRunner(module, inputs, parameters, expected).run();
 }
 
 } // namespace plumb::test

@@ -1,7 +1,7 @@
 //===- PlanEvaluator.h - Runs a step on all ranks of a mesh -----*- C++ -*-===//
 //
-// Executes a program as it stands before layouts, on one rank, or the stage that it has become after
-// `lower-redistributions`, on all ranks in lockstep, in double precision and by the plain meaning of each op.
+// Executes a program as it stands before layouts, on one rank, or the stages that it has become after
+// `bucket-collectives`, on all ranks in lockstep, in double precision and by the plain meaning of each op.
 // It shares nothing with the compiler: local tensors are cut by the definition of a layout alone.
 //
 //===----------------------------------------------------------------------===//
@@ -32,10 +32,10 @@ using Tensors = std::map<std::string, Array>;
 /// The results of a step by name: `output.0`, `loss`, `grad.w`, and parameters under their own names.
 Tensors runProgram(mlir::ModuleOp module, const Tensors &inputs, const Tensors &parameters);
 
-/// Runs the stage on all ranks of the mesh and compares every state and parameter on every rank with its part
-/// of what is expected. Returns the first difference in words, or nothing.
-std::string compareStage(mlir::ModuleOp module, const Tensors &inputs, const Tensors &parameters,
-                         const Tensors &expected);
+/// Runs the stages on all ranks of the mesh and compares every state and parameter on every rank with its
+/// part of what is expected. Returns the first difference in words, or nothing.
+std::string comparePlan(mlir::ModuleOp module, const Tensors &inputs, const Tensors &parameters,
+                        const Tensors &expected);
 
 } // namespace plumb::test
 

@@ -39,9 +39,9 @@ def CCL_CommunicatorOp : CCL_Op<"communicator", [Symbol]> {
 
 class CCL_CollectiveOp<string mnemonic, dag attributes = (ins)>
     : CCL_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let arguments = !con((ins AnyRankedTensor:$input, FlatSymbolRefAttr:$communicator), attributes);
-  let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$input `on` $communicator attr-dict `:` functional-type(operands, results)";
+  let arguments = !con((ins Variadic<AnyRankedTensor>:$inputs, FlatSymbolRefAttr:$communicator), attributes);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = "$inputs `on` $communicator attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
@@ -51,7 +51,8 @@ defvar CCL_Reduction = (ins DefaultValuedStrAttr<StrAttr, "sum">:$reduction);
 def CCL_AllReduceOp : CCL_CollectiveOp<"all_reduce", CCL_Reduction> {
   let summary = "Sum over all members, everywhere";
   let description = [{
-    Another `reduction` than `sum` is named: `avg`, `min`, `max` or `product`.
+    Another `reduction` than `sum` is named: `avg`, `min`, `max` or `product`. Several tensors are a *bucket*: each is
+    reduced to its own result, all in one launch, a group of calls.
 
     ```
     rank 0: [a]        [a+b]
@@ -62,6 +63,8 @@ def CCL_AllReduceOp : CCL_CollectiveOp<"all_reduce", CCL_Reduction> {
 def CCL_AllGatherOp : CCL_CollectiveOp<"all_gather"> {
   let summary = "The blocks of all members, everywhere: the result has a leading dim of the members";
   let description = [{
+    Several tensors are a bucket, as those of `ccl.all_reduce`.
+
     ```
     rank 0: [a]        [a, b]
     rank 1: [b]   →    [a, b]
@@ -71,13 +74,15 @@ def CCL_AllGatherOp : CCL_CollectiveOp<"all_gather"> {
 def CCL_ReduceScatterOp : CCL_CollectiveOp<"reduce_scatter", CCL_Reduction> {
   let summary = "Block i of the sum, at member i: the operand has a leading dim of the members";
   let description = [{
+    Several tensors are a bucket, as those of `ccl.all_reduce`.
+
     ```
     rank 0: [a, b]        [a+c]
     rank 1: [c, d]   →    [b+d]
     ```
   }];
 }
-def CCL_AllToAllOp : CCL_CollectiveOp<"all_to_all"> {
+def CCL_AllToAllOp : CCL_Op<"all_to_all", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Block j of member i becomes block i of member j: both have a leading dim of the members";
   let description = [{
     ```
@@ -85,6 +90,10 @@ def CCL_AllToAllOp : CCL_CollectiveOp<"all_to_all"> {
     rank 1: [c, d]   →    [b, d]
     ```
   }];
+  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$communicator);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `on` $communicator attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def CCL_ExchangeOp : CCL_Op<"exchange", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
