@@ -108,6 +108,8 @@ private:
       op->setAttr(kCostsAttr, costs(*plan_.costs));
     if (plan_.memoryLimit)
       op->setAttr(kMemoryLimitAttr, integer(*plan_.memoryLimit));
+    if (plan_.ring)
+      op->setAttr(kRingAttr, text(plan_.ring->value));
     if (plan_.bucketBytes)
       op->setAttr(kBucketBytesAttr, integer(*plan_.bucketBytes));
     for (const spec::SplitPoint &point : pipeline.split)

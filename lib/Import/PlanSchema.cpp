@@ -245,6 +245,14 @@ static Schema plan() {
                               {"f32", "bf16"}, {"f16"}),
                  true}})},
        {"memory_limit", integer("Most bytes of memory that a rank may plan with.", 1)},
+       {"context_parallel",
+        object("How attention over sequences in shards gets at keys and values.",
+               {{"axis", text("The mesh axis; \"cp\" if not given.")},
+                {"attention",
+                 oneOfStrings("\"gather\": all of them on every rank, as without this key; \"ring\": block "
+                              "by block, each from the rank before it.",
+                              {"gather", "ring"}),
+                 true}})},
        {"bucket_bytes", integer("Most bytes of the gradients, or parameters, that share the launch of a "
                                 "collective; 0: each has its own.",
                                 0)},

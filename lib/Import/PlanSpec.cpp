@@ -353,6 +353,11 @@ PlanSpec toPlanSpec(const json::Document &document) {
     plan.compute = toString(*precision->find("compute"));
   if (const json::Value *limit = root.find("memory_limit"))
     plan.memoryLimit = *limit->asInteger();
+  if (const json::Value *context = root.find("context_parallel"))
+    if (const json::Value *attention = context->find("attention"); *attention->asString() == "ring") {
+      const json::Value *axis = context->find("axis");
+      plan.ring = axis ? toString(*axis) : Located<std::string>{"cp", context->range};
+    }
   if (const json::Value *bytes = root.find("bucket_bytes"))
     plan.bucketBytes = *bytes->asInteger();
   if (const json::Value *costs = root.find("costs"); costs && costs->asString())
@@ -388,6 +393,8 @@ public:
       checkLoss(*plan_.loss);
     for (const LayoutEntry &entry : plan_.layouts)
       checkLayout(entry);
+    if (plan_.ring)
+      checkLayoutAxis(*plan_.ring);
     for (const StorageEntry &entry : plan_.storage)
       checkLayoutAxis(entry.axis);
     if (plan_.optimizer) {

@@ -77,7 +77,7 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
     for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyStorageRules, applyLossRule,
                        applyRecomputeRules})
       isFine &= succeeded(apply(module, program));
-    if (!isFine)
+    if (!isFine || failed(applyAttentionRule(module, program)))
       signalPassFailure();
   }
 };

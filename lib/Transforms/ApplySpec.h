@@ -28,6 +28,9 @@ mlir::LogicalResult applyAliasRules(mlir::ModuleOp module, ProgramOp program);
 /// Gives all values the sizes that they have for the batch of the plan.
 mlir::LogicalResult applyBatchRule(mlir::ModuleOp module, ProgramOp program);
 
+/// Rewrites attention so that keys and values walk around the ranks of the axis that the plan names.
+mlir::LogicalResult applyAttentionRule(mlir::ModuleOp module, ProgramOp program);
+
 /// Turns split rules and a split policy into markers.
 mlir::LogicalResult applySplitRules(mlir::ModuleOp module, ProgramOp program);
 

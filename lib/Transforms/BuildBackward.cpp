@@ -1,5 +1,6 @@
 //===- BuildBackward.cpp - Appends the gradients of the loss ---------------===//
 
+#include "mlir/IR/IRMapping.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Passes.h"
@@ -48,6 +49,7 @@ public:
     for (Operation *op : llvm::reverse(forward))
       if (failed(differentiate(op)))
         return failure();
+    rotateAgain(lastForward);
     separateWeightGradients(lastForward);
     return success();
   }
@@ -148,6 +150,33 @@ private:
     ProvenanceScope scope(builder, load, Phase::BackwardWeight);
     AccumulateOp::create(builder, load.getLoc(), FlatSymbolRefAttr::get(builder.getContext(), name),
                          gradient);
+  }
+
+  /// What walks around the ranks is not kept for the backward pass but walks again, so that a rank keeps what
+  /// is its own.
+  void rotateAgain(Operation *lastForward) {
+    llvm::DenseMap<Value, Value> again;
+    for (Operation *op = lastForward->getNextNode(); op; op = op->getNextNode())
+      for (OpOperand &operand : op->getOpOperands())
+        if (Value made = rotateAgain(operand.get(), op, lastForward, again))
+          operand.set(made);
+  }
+
+  /// The value made anew in front of `reader`, or null if it is no rotated one of the forward pass.
+  Value rotateAgain(Value value, Operation *reader, Operation *lastForward,
+                    llvm::DenseMap<Value, Value> &again) {
+    auto rotation = value.getDefiningOp<ccl::RotateOp>();
+    if (!rotation || lastForward->isBeforeInBlock(rotation))
+      return {};
+    if (Value made = again.lookup(value))
+      return made;
+    Value input = rotateAgain(rotation.getInput(), reader, lastForward, again);
+    builder.setInsertionPoint(reader);
+    ProvenanceScope scope(builder, rotation, Phase::BackwardInput);
+    IRMapping mapping;
+    if (input)
+      mapping.map(rotation.getInput(), input);
+    return again[value] = builder.clone(*rotation, mapping)->getResult(0);
   }
 
   /// What the gradients of batched values are computed from belongs to `backward_input`, everything else that

@@ -12,6 +12,7 @@
 
 #include "DigitStep.h"
 #include "ExchangeTables.h"
+#include "LowerRotations.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Redistribution/IndexSet.h"
@@ -466,7 +467,7 @@ private:
 struct LowerRedistributionsPass : plumb::impl::LowerRedistributionsBase<LowerRedistributionsPass> {
   void runOnOperation() override {
     if (findOp<PipelineOp>(getOperation()) && findOp<MeshOp>(getOperation()) &&
-        failed(Lowering(getOperation()).run()))
+        (failed(Lowering(getOperation()).run()) || failed(lowerRotations(getOperation()))))
       signalPassFailure();
   }
 };

@@ -96,7 +96,9 @@ def plans(fixture):
             keys = {"inputs": {"x": {"ep": "shard(0)"}}} if fixture == "moe_gshard" else {}
             yield f"ep={ep}", f"ep={ep}", experts, keys
     if fixture in INPUTS_OF_SEQUENCE:
-        yield "cp=2", "cp=2", [], {"inputs": {name: {"cp": "shard(1)"} for name in INPUTS_OF_SEQUENCE[fixture]}}
+        inputs = {"inputs": {name: {"cp": "shard(1)"} for name in INPUTS_OF_SEQUENCE[fixture]}}
+        yield "cp=2", "cp=2", [], inputs
+        yield "cp=2 by ring", "cp=2", [], {**inputs, "context_parallel": {"attention": "ring"}}
 
 
 def main():

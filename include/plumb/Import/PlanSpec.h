@@ -201,6 +201,7 @@ struct PlanSpec {
   std::optional<Optimizer> optimizer;
   std::optional<Located<std::string>> topology; ///< JSON, checked; see Redistribution/Topology.h.
   std::optional<int64_t> memoryLimit;           ///< Bytes of a rank.
+  std::optional<Located<std::string>> ring;     ///< The axis around which keys and values walk.
   std::optional<int64_t> bucketBytes;           ///< Of tensors that share the launch of a collective.
   std::optional<Costs> costs;
   std::optional<ReferencedFile> costsFile; ///< From which the costs are read.

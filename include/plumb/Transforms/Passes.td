@@ -50,7 +50,8 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
     `plumb.boundary` ops at the ports of modules, storage rules and the optimizer's `state` layouts of storage and of
     updates, input rules layouts of inputs, the loss rule a `plumb.loss`, recompute rules marks on ops of modules. The rules are gone afterwards, but for those on sharing, which
     `assign-ownership` reads; a rule that matches nothing is an error with the nearest name. All rules that fail are
-    reported. A mean is a sum times one over the global count.
+    reported. A mean is a sum times one over the global count. With `plumb.ring` attention is written anew, so that keys
+    and values walk around the ranks of an axis, see ApplyAttentionRule.cpp.
 
     A policy cuts between *units*: layers, which are modules with a number for a name, and the modules beside them.
     `balanced` makes the largest stage as small as can be: exactly, under costs that count a parameter once per stage.
@@ -390,7 +391,8 @@ def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
     call on blocks; packing before and unpacking after it are views and transposes, kernels like any other. A slice is a
     view, or a strided copy of the rank's own blocks. A permute or an exchange is a `ccl.exchange`, between copies where
     its messages do not lie in the tensors as they are. The sum over the copies of a parameter on several pipeline
-    coordinates joins the reduction over its batch axes. Shards that differ in size are refused.
+    coordinates joins the reduction over its batch axes. Shards that differ in size are refused. A `ccl.rotate` of a
+    sharded dim becomes a `ccl.exchange` in the same way.
 
     Input:
 
@@ -411,12 +413,12 @@ def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
 def BucketCollectives : Plumb_Pass<"bucket-collectives"> {
   let summary = "Collectives of small gradients and parameters share launches";
   let description = [{
-    Sums of gradients after the backward pass, or at its end where each microbatch has its own, and gathers of
-    parameters once per step are collected in buckets: calls of one kind, communicator, reduction and element type, up to
+    Sums of gradients after the backward pass, or at its end where each microbatch has its own, gathers of
+    parameters once per step, and gathers of a layer's parameters in a pass are collected in buckets: calls of one kind, communicator, reduction and element type, up to
     `plumb.bucket_bytes` (25 MiB), in program order. A bucket is one op with several operands, launched as a group of
     calls: NCCL runs a group as one kernel and shares its channels out among the tensors, so that nothing has to be
     copied into a common buffer and back, each sum stays that of its own tensor, and gradients stay where they are.
-    What depends on a sum moves behind the launch. Sums over copies of a parameter on several pipeline coordinates stay
+    What depends on a sum moves behind the launch; what a gather needs in front of the first of the layer. Sums over copies of a parameter on several pipeline coordinates stay
     alone, since their ranks run different programs.
 
     Input:

@@ -50,6 +50,7 @@ LogicalResult plumb::verifyPipelineAttribute(Operation *op, NamedAttribute attri
       {kActionsAttr, isActions, "the name and the text of a CSV file"},
       {kCostsAttr, isCosts, "three times per stage and the time of a transfer, none of them negative"},
       {kMemoryLimitAttr, isPositive, "a number of bytes, an i64 of at least 1"},
+      {kRingAttr, [](Attribute attribute) { return isa<StringAttr>(attribute); }, "the name of an axis"},
       {kBucketBytesAttr, isSize, "a number of bytes, an i64 of at least 0"},
   };
   for (const Rule &rule : rules)

@@ -178,7 +178,7 @@ private:
   void addLayer() {
     Value x = values[flip() ? values.size() - 1 : below(static_cast<int64_t>(values.size()))];
     int64_t width = x.shape.back();
-    switch (below(10)) {
+    switch (below(11)) {
     case 0:
     case 1: {
       int64_t features = flip() ? 8 : 16;
@@ -211,6 +211,13 @@ private:
       return addNorm(x);
     case 8:
       return addSum(x);
+    case 9:
+      open({}, x.shape, x.shape);
+      values.push_back({emit("ccl.rotate " + x.name + " dim " + std::to_string(1 + below(2)) + " by " +
+                                 std::to_string(below(7) - 3),
+                             "", x.shape),
+                        x.shape});
+      return;
     default:
       return addFused(x);
     }

@@ -345,6 +345,14 @@ static std::vector<Array> evaluateOp(Operation *op, Operands in) {
         return pieces;
       })
       .Case<nn::CatOp>([&](auto cat) -> R { return {join(in, cat.getDim(), shapeOf(cat))}; })
+      .Case<ccl::RotateOp>([&](auto rotate) -> R {
+        auto dim = static_cast<size_t>(rotate.getDim());
+        int64_t size = in[0]->shape[dim], by = static_cast<int64_t>(rotate.getBy());
+        return {generate(shapeOf(rotate), [&](Shape index) {
+          index[dim] = ((index[dim] - by) % size + size) % size;
+          return in[0]->at(index);
+        })};
+      })
       .Case<nn::IotaOp>([&](auto iota) -> R {
         return {generate(shapeOf(iota), [&](const Shape &index) {
           return static_cast<double>(iota.getStart() + iota.getStep() * index[0]);

@@ -9,6 +9,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "plumb/Dialect/NN/NN.h"
 
 #include "plumb/Dialect/CCL/CCLDialect.h.inc"
 

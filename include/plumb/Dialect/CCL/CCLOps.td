@@ -5,7 +5,9 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "plumb/Dialect/NN/NNInterfaces.td"
 
 def CCL_Dialect : Dialect {
   let name = "ccl";
@@ -169,6 +171,24 @@ def CCL_KeepFirstOp : CCL_Op<"keep_first", [Pure]> {
   let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def CCL_RotateOp : CCL_Op<"rotate", [Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<NN_TensorOpInterface, ["getShardingRule", "localize", "backward", "expand", "lower"]>]> {
+  let summary = "Elements of a dim move on, around the end: element i becomes element i + by";
+  let description = [{
+    In a program the tensor is the global one; where ranks hold shards of the dim, they exchange what moves from one to
+    the other. What a model needs of a rotated value in its backward pass is made again there.
+
+    ```mlir
+    // A block for each of four ranks: each gets that of the rank before it.
+    %y = ccl.rotate %x dim 2 by 1 : tensor<8x4x4x16x16xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$by);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `dim` $dim `by` $by attr-dict `:` type($input)";
   let hasVerifier = 1;
 }
 

@@ -12,6 +12,7 @@
 //                       input and the weight gradient, and that of a transfer between ranks:
 //                       {stages = array<f64: 1.0, 1.0, 1.0, …>, transfer = 0.1 : f64}
 //   plumb.memory_limit  the most bytes that a rank's arena may have, an i64
+//   plumb.ring          the axis around which keys and values of attention walk, a string
 //   plumb.bucket_bytes  the most bytes of the tensors that share the launch of a collective, an i64; 0: none
 //   do
 //
@@ -29,6 +30,7 @@ inline constexpr llvm::StringLiteral kCopiesAttr = "plumb.copies";
 inline constexpr llvm::StringLiteral kActionsAttr = "plumb.actions";
 inline constexpr llvm::StringLiteral kCostsAttr = "plumb.costs";
 inline constexpr llvm::StringLiteral kMemoryLimitAttr = "plumb.memory_limit";
+inline constexpr llvm::StringLiteral kRingAttr = "plumb.ring";
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "plumb.bucket_bytes";
 
 /// Unless the pipeline says otherwise; that of PyTorch's DistributedDataParallel, 25 MiB.
