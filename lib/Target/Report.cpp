@@ -6,6 +6,7 @@
 #include "plumb/Schedule/CriticalPath.h"
 #include "plumb/Schedule/Trace.h"
 #include "plumb/Target/PlanFile.h"
+#include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/PlanAttributes.h"
 #include "plumb/Transforms/ScheduleProblem.h"
 #include "plumb/Transforms/Utils.h"
@@ -276,14 +277,15 @@ void Report::writeCalls() {
       if (!communicator)
         continue;
       auto boundary = op.getAttrOfType<StringAttr>("plumb.boundary");
-      auto in = cast<RankedTensorType>((op.getNumOperands() ? op.getOperand(0) : op.getResult(0)).getType());
+      int64_t bytes = 0;
+      for (Type type : op.getNumOperands() ? TypeRange(op.getOperandTypes()) : TypeRange(op.getResultTypes()))
+        bytes += getByteSize(type);
       bool once = !getPart(&op).isPerMicrobatch() && !getPart(&op).isTransfer();
       Calls &calls = rows[{op.getName().stripDialect().str(), communicator.getValue().str(),
                            boundary ? boundary.str() : std::string(), stringifyPhase(getPhase(&op)).str()}];
       int64_t times = once ? 1 : microbatches;
       calls.perStep += times;
-      calls.bytes += static_cast<double>(times) * static_cast<double>(in.getNumElements()) *
-                     ((in.getElementTypeBitWidth() + 7) / 8);
+      calls.bytes += static_cast<double>(times * bytes);
       auto where = op.getAttrOfType<StringAttr>("plumb.module");
       calls.modules.insert(where ? where.str() : std::string());
     }

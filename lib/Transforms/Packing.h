@@ -3,6 +3,7 @@
 #ifndef PLUMB_LIB_TRANSFORMS_PACKING_H
 #define PLUMB_LIB_TRANSFORMS_PACKING_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cstdint>
 #include <map>

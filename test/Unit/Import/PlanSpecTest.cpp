@@ -313,7 +313,7 @@ TEST(PlanSpec, PrecisionAndRecomputation) {
   ASSERT_EQ(plan->recompute.size(), 1u);
   EXPECT_EQ(plan->recompute[0].value, "h.*");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "precision": {"compute": "f16"}})json"),
-            "1:47: \"compute\" \"f16\" is not supported by this version, only \"f32\" or \"bf16\"");
+            "1:46: \"compute\" \"f16\" is not supported by this version, only \"f32\" or \"bf16\"");
 }
 
 TEST(PlanSpec, MisspeltValuesSuggestTheNearest) {
