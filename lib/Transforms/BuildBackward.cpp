@@ -162,11 +162,11 @@ private:
           operand.set(made);
   }
 
-  /// The value made anew in front of `reader`, or null if it is no rotated one of the forward pass.
+  /// The value made anew in front of `reader`, or null if it is no rotated one of the forward pass of its stage.
   Value rotateAgain(Value value, Operation *reader, Operation *lastForward,
                     llvm::DenseMap<Value, Value> &again) {
     auto rotation = value.getDefiningOp<ccl::RotateOp>();
-    if (!rotation || lastForward->isBeforeInBlock(rotation))
+    if (!rotation || lastForward->isBeforeInBlock(rotation) || getStage(rotation) != getStage(reader))
       return {};
     if (Value made = again.lookup(value))
       return made;
