@@ -15,12 +15,10 @@ bool isUnused(const Tensor &tensor) {
 
 std::vector<Result> resultsOf(const Program &program) {
   std::vector<Result> results;
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+  for (const Tensor &output : program.outputs) {
     // Values that were asked for by the name of their module keep it.
-    const Tensor &output = program.outputs[i];
     bool isDump = !output.aliases.empty() && std::string_view(output.aliases[0]).starts_with("dump.");
-    results.push_back(
-        {Result::Output, &output, {isDump ? output.aliases[0] : "output." + std::to_string(i)}});
+    results.push_back({Result::Output, &output, {isDump ? output.aliases[0] : output.name}});
   }
   auto add = [&](Result::Kind kind, std::span<const Tensor> tensors, const std::string &prefix) {
     for (const Tensor &tensor : tensors) {

@@ -106,7 +106,7 @@ const char *const kTied[] = {"tied"};
 const Tensor kInputs[] = {
     {"input.0", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kXOffsets, kSlice}};
 const Tensor kOutputs[] = {
-    {"h", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kHOffsets, kSlice}};
+    {"output.0", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kHOffsets, kSlice}};
 const Tensor kParameters[] = {{"w", DType::F32, 1, {{kColumns, 1, {{kDp}}}}, kWOffsets, 0, kTied},
                               {"unused", DType::I64, 1, {{3}}, kNowhere}};
 const Tensor kGradients[] = {{"w", DType::F32, 1, {{kColumns, 1, {{kDp}}}}, kGOffsets}};
