@@ -19,6 +19,8 @@ void print(llvm::raw_ostream &os, const PlanOptions &options) {
      << options.memoryLimit.value_or(-1) << ' ';
   for (StepKind kind : options.excluded)
     os << stepKindName(kind) << ',';
+  for (unsigned axis : options.foreign)
+    os << axis << ',';
   if (!options.topology)
     return;
   os << options.topology->nodeSize << ' ';

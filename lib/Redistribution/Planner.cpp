@@ -51,6 +51,8 @@ public:
     std::optional<std::vector<AxisRef>> coarse = coarseRefinement(plan.mesh, {&from, &to});
     if (!coarse)
       return runInTwo();
+    llvm::erase_if(*coarse,
+                   [&](const AxisRef &atom) { return llvm::is_contained(options.foreign, atom.axis); });
     int64_t moves = options.maxMoves;
     SearchSpace space(plan.mesh, plan.shape, plan.elementBytes, options, *coarse, from, to);
     SearchResult best = search(space, moves);

@@ -23,6 +23,9 @@ RedistributionPlans::RedistributionPlans(ModuleOp module) : module(module) {
     else
       problem = llvm::toString(topology.takeError());
   }
+  // Stages hold other tensors: ranks along the pipeline cannot help with one.
+  if (auto index = mesh.find(pipelineAxis))
+    options.foreign.push_back(*index);
   // A stage has one local shape per tensor.
   options.uneven = false;
 }

@@ -23,6 +23,8 @@ struct PlanOptions {
   bool uneven = true;
   /// Kinds of steps that a plan may not use.
   std::vector<StepKind> excluded;
+  /// Axes of the mesh that no step may use, since ranks along them do not hold copies of the tensor.
+  std::vector<unsigned> foreign;
   /// No step may need more bytes on a rank.
   std::optional<int64_t> memoryLimit;
   /// Moves the search may look at before it settles for the best plan known and the gap it has proven.
