@@ -53,10 +53,15 @@ static void importGelu(NodeBuilder &node) {
 }
 
 static void importDropout(NodeBuilder &node) {
-  bool drops = node.number("p") != 0;
-  if (node.boolean("train") && drops)
-    node.refuse("dropout is not supported; export after model.eval() or with p=0");
-  node.setResult(node.tensor("input"));
+  double probability = node.number("p");
+  node.setResult(dropped(node, node.tensor("input"), node.boolean("train") ? probability : 0).value);
+}
+
+/// Gives also what is kept.
+static void importNativeDropout(NodeBuilder &node) {
+  double probability = node.number("p");
+  Dropped result = dropped(node, node.tensor("input"), node.boolean("train", true) ? probability : 0);
+  node.setResults({result.value, result.kept});
 }
 
 ArrayRef<AtenTarget> elementwiseTargets() {
@@ -76,6 +81,7 @@ ArrayRef<AtenTarget> elementwiseTargets() {
       {"torch.ops.aten.tanh.default", importUnary<nn::TanhOp>},
       {"torch.ops.aten.gelu.default", importGelu},
       {"torch.ops.aten.dropout.default", importDropout},
+      {"torch.ops.aten.native_dropout.default", importNativeDropout},
   };
   return targets;
 }

@@ -168,8 +168,6 @@ static Value masked(NodeBuilder &node, Value scores, Value mask) {
 static void importAttention(NodeBuilder &node) {
   Value query = node.tensor("query"), key = node.tensor("key"), value = node.tensor("value");
   Value mask = node.optionalTensor("attn_mask");
-  if (node.number("dropout_p", 0) != 0)
-    node.refuse("dropout in attention is not supported; export with dropout_p=0 or after model.eval()");
   bool isCausal = node.boolean("is_causal", false), isGrouped = node.boolean("enable_gqa", false);
   needRank(node, query, "query", isGrouped ? 3 : 2, 5);
   needRank(node, key, "key", rankOf(query), rankOf(query));
@@ -192,6 +190,7 @@ static void importAttention(NodeBuilder &node) {
   if (mask)
     scores = masked(node, scores, mask);
   Value weights = node.infer<nn::SoftmaxOp>(scores, {{"causal", node.flag(isCausal)}})[0];
+  weights = dropped(node, weights, node.number("dropout_p", 0)).value;
   node.setResult(einsum(node, batch + "ij," + batch + "jd->" + batch + "id", weights, value));
 }
 

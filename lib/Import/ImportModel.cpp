@@ -141,13 +141,11 @@ private:
       switch (output.kind) {
       case pt2::OutputKind::UserOutput:
       case pt2::OutputKind::Loss:
-        break;
       case pt2::OutputKind::BufferMutation:
+        break;
       case pt2::OutputKind::ParameterMutation:
-        diagnostics_.error(archivePlace(),
-                           "the model writes to \"" + output.name +
-                               "\", which is not supported; export after model.eval() if it is a "
-                               "running statistic");
+        diagnostics_.error(archivePlace(), "the model writes to its parameter \"" + output.name +
+                                               "\", which is not supported; make it a buffer");
         break;
       case pt2::OutputKind::UserInputMutation:
         diagnostics_.error(archivePlace(), "the model writes to its input \"" + output.name +
@@ -323,10 +321,32 @@ private:
   void buildOutputs() {
     int64_t index = 0; // Counts all outputs, also constants, which are the same in every run.
     for (const pt2::OutputSpec &output : program_.outputs) {
-      if (const auto *reference = output.value.as<pt2::TensorRef>())
+      const auto *reference = output.value.as<pt2::TensorRef>();
+      if (output.kind == pt2::OutputKind::BufferMutation)
+        buildWrite(output, reference->name);
+      else if (reference)
         buildOutput(output, reference->name, index);
-      ++index;
+      index += output.kind != pt2::OutputKind::BufferMutation;
     }
+  }
+
+  /// The new value of a buffer; it is none of the model's outputs.
+  void buildWrite(const pt2::OutputSpec &output, const std::string &name) {
+    auto buffer = llvm::find_if(program_.inputs, [&](const pt2::InputSpec &input) {
+      return isWeight(input) && input.name == output.name;
+    });
+    auto value = values_.find(name);
+    if (buffer == program_.inputs.end() || value == values_.end())
+      return; // A buffer keeps its value, or an error was reported.
+    StringRef symbol = weights_.lookup(buffer->value.as<pt2::TensorRef>()->name);
+    Operation *writer = value->second.getDefiningOp();
+    OpBuilder::InsertionGuard guard(builder_);
+    builder_.setInsertionPointAfter(writer);
+    auto store = StoreOp::create(builder_, writer->getLoc(),
+                                 FlatSymbolRefAttr::get(builder_.getContext(), symbol), value->second);
+    for (StringRef attribute : {kModuleAttr, kSourceAttr})
+      if (Attribute known = writer->getAttr(attribute))
+        store->setAttr(attribute, known);
   }
 
   void buildOutput(const pt2::OutputSpec &output, const std::string &value, int64_t index) {

@@ -88,14 +88,60 @@ static void importGroupNorm(NodeBuilder &node) {
   node.setResult(affine(node, result, node.optionalTensor("weight"), node.optionalTensor("bias")));
 }
 
+/// By the statistics of the batch, which running ones, if there are any, move towards.
+static ResultRange normalizedByBatch(NodeBuilder &node, Value input, ValueRange running) {
+  if (rankOf(input) < 2 || !isFloat(input))
+    node.refuse("batch normalisation needs channels, dim 1");
+  if (typeOf(input).getNumElements() <= shapeOf(input)[1])
+    node.refuse("in training batch normalisation needs more than one value per channel");
+  for (Value statistic : running)
+    if (elementOf(statistic) != elementOf(input))
+      node.refuse("running statistics of another type than the input are not supported in training");
+  SmallVector<Type> types{input.getType()};
+  llvm::append_range(types, running.getTypes());
+  SmallVector<Value> operands{input};
+  llvm::append_range(operands, running);
+  return node.create<BatchNormOp>(
+      types, operands,
+      {{"momentum", node.attribute(node.number("momentum"))}, {"eps", node.attribute(node.number("eps"))}});
+}
+
+/// In training, as functions have it: the result, what was saved for a backward, new running statistics.
+static void importFunctionalBatchNorm(NodeBuilder &node, ValueRange running) {
+  Value input = node.tensor("input");
+  if (!node.boolean("training"))
+    node.refuse("batch normalisation that moves no statistics is expected to be \"batch_norm\"");
+  ResultRange results = normalizedByBatch(node, input, running);
+  SmallVector<int64_t> dims{0};
+  for (int64_t dim = 2; dim < rankOf(input); ++dim)
+    dims.push_back(dim);
+  Value mean = meanOver(node, input, dims, true), distance = subtract(node, input, mean);
+  Value variance = meanOver(node, multiply(node, distance, distance), dims, false);
+  Value wide = add(node, variance, numberAs(node, elementOf(variance), node.number("eps")));
+  SmallVector<Value> all{affine(node, results[0], node.optionalTensor("weight"), node.optionalTensor("bias")),
+                         viewAs(node, mean, shapeOf(variance)), power(node, wide, -0.5)};
+  llvm::append_range(all, results.drop_front());
+  node.setResults(all);
+}
+
+static void importRunningBatchNorm(NodeBuilder &node) {
+  importFunctionalBatchNorm(node, {node.tensor("running_mean"), node.tensor("running_var")});
+}
+static void importStatelessBatchNorm(NodeBuilder &node) { importFunctionalBatchNorm(node, {}); }
+
 /// With running statistics: (x − mean) / sqrt(variance + eps), scaled and shifted.
 static void importBatchNorm(NodeBuilder &node) {
   Value input = node.tensor("input"), mean = node.optionalTensor("running_mean"),
         variance = node.optionalTensor("running_var");
   node.ignore("momentum");
   node.ignore("cudnn_enabled");
-  if (node.boolean("training") || !mean || !variance || rankOf(input) < 2)
-    node.refuse("batch normalisation is supported with running statistics only; export after model.eval()");
+  if (node.boolean("training") || !mean || !variance) {
+    Value result = normalizedByBatch(node, input, {})[0];
+    node.setResult(affine(node, result, node.optionalTensor("weight"), node.optionalTensor("bias")));
+    return;
+  }
+  if (rankOf(input) < 2)
+    node.refuse("batch normalisation needs channels, dim 1");
   int64_t spatialDims = rankOf(input) - 2;
   Value wide = add(node, variance, numberAs(node, elementOf(variance), node.number("eps")));
   Value distance = subtract(node, input, perChannel(node, mean, spatialDims));
@@ -110,6 +156,8 @@ ArrayRef<AtenTarget> normalisationTargets() {
       {"torch.ops.aten.group_norm.default", importGroupNorm},
       {"torch.ops.aten.instance_norm.default", importInstanceNorm},
       {"torch.ops.aten.batch_norm.default", importBatchNorm},
+      {"torch.ops.aten._native_batch_norm_legit_functional.default", importRunningBatchNorm},
+      {"torch.ops.aten._native_batch_norm_legit.no_stats", importStatelessBatchNorm},
   };
   return targets;
 }

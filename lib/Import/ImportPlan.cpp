@@ -27,6 +27,13 @@ public:
     if (plan_.batch)
       BatchRuleOp::create(builder_, at(plan_.batch->range), text(plan_.batch->of),
                           integer(plan_.batch->size));
+    if (plan_.batchNorm)
+      BatchNormRuleOp::create(builder_, at(plan_.batchNorm->range), text(plan_.batchNorm->over),
+                              plan_.batchNorm->parts.empty()
+                                  ? DenseI64ArrayAttr()
+                                  : builder_.getDenseI64ArrayAttr(plan_.batchNorm->parts));
+    if (plan_.seed)
+      SeedRuleOp::create(builder_, at(plan_.seed->range), integer(plan_.seed->value));
     for (const auto &group : plan_.aliases)
       buildAliasRule(group);
     for (const spec::LayoutEntry &entry : plan_.layouts)

@@ -64,6 +64,12 @@ mlir::Value countAlong(NodeBuilder &node, int64_t size, int64_t dim, int64_t ran
 /// Each element repeated `count` times in a row along a dim.
 mlir::Value repeatInterleaved(NodeBuilder &node, mlir::Value value, int64_t dim, int64_t count);
 
+/// A value with elements set to zero with the given probability, the others scaled, and those that are kept.
+struct Dropped {
+  mlir::Value value, kept;
+};
+Dropped dropped(NodeBuilder &node, mlir::Value value, double probability);
+
 //===-- Arguments ---------------------------------------------------------===//
 
 /// A tensor argument in the element type of the result.

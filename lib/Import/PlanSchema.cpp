@@ -260,9 +260,11 @@ static Schema plan() {
        {"costs",
         oneOf("Times by which schedules are chosen; operations and bytes if not given.",
               {costsTable(), text("A file that holds such an object; a path relative to the plan.")})},
-       {"batch_norm", unsupported(any("How batch statistics are shared."))},
+       {"batch_norm",
+        oneOfStrings("Which rows batch normalisation normalises together in training; all if not given.",
+                     {"microbatch", "local"})},
        {"bounds", unsupported(any("Upper bounds of sizes that depend on data."))},
-       {"seed", unsupported(any("Seed of random bits."))}});
+       {"seed", integer("Seed of random numbers; 0 if not given.", 0)}});
 }
 
 const Schema &planTable() {

@@ -351,6 +351,10 @@ PlanSpec toPlanSpec(const json::Document &document) {
       plan.recompute.push_back(toString(pattern));
   if (const json::Value *precision = root.find("precision"))
     plan.compute = toString(*precision->find("compute"));
+  if (const json::Value *over = root.find("batch_norm"))
+    plan.batchNorm = {over->range, *over->asString(), {}};
+  if (const json::Value *seed = root.find("seed"))
+    plan.seed = toInteger(*seed);
   if (const json::Value *limit = root.find("memory_limit"))
     plan.memoryLimit = *limit->asInteger();
   if (const json::Value *context = root.find("context_parallel"))

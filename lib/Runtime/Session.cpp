@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <string>
 
 namespace plumb {
@@ -95,8 +96,13 @@ void Session::load(const Tensor &tensor, const std::byte *global) {
   }
 }
 
-/// Parameters, and what the optimizer keeps, which begins with zero.
+/// Numbers, parameters, and what the optimizer keeps, which begins with zero.
 void Session::loadState() {
+  for (const Tensor &tensor : program.numbers) {
+    std::vector<std::int64_t> values(static_cast<std::size_t>(tensor.dims[0].size));
+    std::iota(values.begin(), values.end(), 0);
+    load(tensor, reinterpret_cast<const std::byte *>(values.data()));
+  }
   for (const Tensor &parameter : program.parameters)
     if (const TensorView *view = sources.parameters()->find(parameter))
       load(parameter, view->data.data());

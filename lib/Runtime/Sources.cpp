@@ -46,8 +46,8 @@ static void checkTensor(const Program &program, const Tensor &tensor) {
 }
 
 static void checkProgram(const Program &program) {
-  for (std::span<const Tensor> tensors :
-       {program.parameters, program.gradients, program.inputs, program.outputs, program.moments})
+  for (std::span<const Tensor> tensors : {program.parameters, program.gradients, program.inputs,
+                                          program.numbers, program.outputs, program.moments})
     for (const Tensor &tensor : tensors)
       checkTensor(program, tensor);
   bool consistent = program.microbatches >= 1 && program.step && program.streams >= 0 &&

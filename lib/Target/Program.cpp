@@ -78,8 +78,9 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   field("communicators", table(!plan.communicators.empty(), "kCommunicators"));
   field("parameters", table(!module.getOps<ParameterOp>().empty(), "kParameters"));
   field("gradients", table(hasState(module, "gradient"), "kGradients"));
-  field("inputs", table(!plan.inputNames.empty(), "kInputs"));
+  field("inputs", table(plan.hasInputs, "kInputs"));
   field("outputs", table(hasState(module, "output"), "kOutputs"));
+  field("numbers", table(plan.hasNumbers, "kNumbers"));
   field("moments", table(hasState(module, "moment"), "kMoments"));
   auto scalar = [&](StringRef name, StringRef kind, StringRef symbol) {
     field(name, hasState(module, kind) ? symbol : "nullptr");

@@ -32,7 +32,7 @@ private:
   std::string describeDim(int64_t size, DimShardingAttr dim);
   LogicalResult writeTable(StringRef name, ArrayRef<TensorEntry> entries);
   TensorEntry getEntry(Operation *symbol, RankedTensorType type, StringRef name) const;
-  SmallVector<TensorEntry> getInputs() const;
+  SmallVector<TensorEntry> getInputs(bool counts) const;
   void addAliases(TensorEntry &entry, StringRef parameter) const;
   void addState(StateOp state);
 
@@ -120,12 +120,14 @@ TensorEntry TensorTables::getEntry(Operation *symbol, RankedTensorType type, Str
 }
 
 /// Inputs are declared where they are read, in local shapes: the layout says how often they are cut.
-SmallVector<TensorEntry> TensorTables::getInputs() const {
+SmallVector<TensorEntry> TensorTables::getInputs(bool counts) const {
   std::map<int64_t, TensorEntry> inputs;
   for (auto [index, entry] : llvm::enumerate(plan.pipeline.stages)) {
     StageOp stage = entry;
     SmallVector<SlotClass> slots = readSlots(stage);
     for (auto input : stage.getBody().front().getOps<InputOp>()) {
+      if (input.getCounts() != counts)
+        continue;
       auto number = static_cast<int64_t>(input.getIndex());
       LayoutAttr layout = getLayout(input.getResult());
       auto local = cast<RankedTensorType>(input.getResult().getType());
@@ -239,11 +241,19 @@ LogicalResult TensorTables::write() {
   SmallVector<TensorEntry> sorted;
   for (auto &[number, entry] : outputs)
     sorted.push_back(std::move(entry));
-  SmallVector<TensorEntry> inputs = getInputs();
-  const std::pair<StringRef, ArrayRef<TensorEntry>> tables[] = {
-      {"kParameters", parameters}, {"kGradients", gradients}, {"kInputs", inputs},
-      {"kOutputs", sorted},        {"kMoments", moments},     {"kLoss", loss},
-      {"kCounter", counter},       {"kNorm", norm},           {"kRate", rate}};
+  SmallVector<TensorEntry> inputs = getInputs(/*counts=*/false), numbers = getInputs(/*counts=*/true);
+  plan.hasInputs = !inputs.empty();
+  plan.hasNumbers = !numbers.empty();
+  const std::pair<StringRef, ArrayRef<TensorEntry>> tables[] = {{"kParameters", parameters},
+                                                                {"kGradients", gradients},
+                                                                {"kInputs", inputs},
+                                                                {"kNumbers", numbers},
+                                                                {"kOutputs", sorted},
+                                                                {"kMoments", moments},
+                                                                {"kLoss", loss},
+                                                                {"kCounter", counter},
+                                                                {"kNorm", norm},
+                                                                {"kRate", rate}};
   return success(
       llvm::all_of(tables, [&](auto table) { return succeeded(writeTable(table.first, table.second)); }));
 }

@@ -83,6 +83,7 @@ struct ProgramPlan {
   llvm::SmallVector<std::string> streams;
   llvm::StringMap<std::string> communicators, symbolNames;
   std::map<int64_t, std::string> inputNames;
+  bool hasInputs = false, hasNumbers = false; ///< Whether there are tables of them.
   /// Names of the tables of pieces and messages, by their text.
   llvm::StringMap<std::string> tables;
 

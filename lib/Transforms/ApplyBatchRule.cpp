@@ -48,11 +48,16 @@ public:
     }
     for (auto [input, dim] : inputs)
       input.getResult().setType(scaled(typeOf(input), dim));
-    for (Operation &op : llvm::make_early_inc_range(body))
+    for (Operation &op : llvm::make_early_inc_range(body)) {
       if (auto tensorOp = dyn_cast<nn::TensorOpInterface>(op);
           tensorOp && llvm::any_of(op.getOperands(), [&](Value operand) { return isScaled(operand); }))
         if (failed(rescale(tensorOp)))
           return failure();
+      if (isa<BatchNormOp, DropoutOp>(op))
+        for (Value result : op.getResults())
+          if (exportedTypes.lookup(result).getShape() == exportedTypes.lookup(op.getOperand(0)).getShape())
+            result.setType(typeOf(op.getOperand(0)).clone(typeOf(result).getElementType()));
+    }
     for (nn::ScaleOp scale : body.getOps<nn::ScaleOp>())
       if (auto correction = scale->getAttrOfType<FloatAttr>(nn::kMeanAttr))
         correctMean(scale, correction.getValueAsDouble());

@@ -120,6 +120,22 @@ LogicalResult plumb::applyInputRules(ModuleOp module, ProgramOp program) {
   return success(isFine);
 }
 
+Value plumb::getNumbers(ProgramOp program, StringRef name, int64_t count, DimShardingAttr cut) {
+  Block &body = *program.getBody().begin();
+  int64_t index = 0;
+  for (InputOp input : body.getOps<InputOp>()) {
+    if (input.getCounts() && input.getName() == name)
+      return input;
+    index = std::max(index, static_cast<int64_t>(input.getIndex()) + 1);
+  }
+  OpBuilder builder = OpBuilder::atBlockBegin(&body);
+  auto type = RankedTensorType::get({count}, builder.getI64Type());
+  auto input = InputOp::create(builder, program.getLoc(), type, name, index, /*counts=*/true);
+  auto mesh = FlatSymbolRefAttr::get(findOp<MeshOp>(program->getParentOfType<ModuleOp>()));
+  setLayouts(input, {LayoutAttr::get(program.getContext(), mesh, cut, {})});
+  return input;
+}
+
 //===----------------------------------------------------------------------===//
 // Loss
 //===----------------------------------------------------------------------===//

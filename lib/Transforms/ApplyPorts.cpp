@@ -68,11 +68,17 @@ private:
     return calls;
   }
 
+  /// Whether an input is none of the model's.
+  static bool countsRows(Operation *op) {
+    auto input = dyn_cast<InputOp>(op);
+    return input && input.getCounts();
+  }
+
   static void findPorts(Call &call) {
     for (Operation *op : call.ops)
       for (Value operand : op->getOperands())
         if (Operation *producer = operand.getDefiningOp();
-            !call.ops.contains(producer) && !isa<LoadOp>(producer))
+            !call.ops.contains(producer) && !isa<LoadOp>(producer) && !countsRows(producer))
           call.inputs.insert(operand);
     for (Operation *op : call.ops)
       for (Value result : op->getResults())

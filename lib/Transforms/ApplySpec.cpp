@@ -73,9 +73,12 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
       if (failed(apply(module, program)))
         return signalPassFailure();
     // What one kind of rule gets wrong does not hide what another does.
-    bool isFine = true;
-    for (auto apply : {applySplitRules, applyInputRules, applyLayoutRules, applyStorageRules, applyLossRule,
-                       applyRecomputeRules})
+    bool isFine = succeeded(applyInputRules(module, program));
+    if (isFine)
+      for (auto apply : {applyBatchNormRule, applySeedRule})
+        isFine &= succeeded(apply(module, program));
+    for (auto apply :
+         {applySplitRules, applyLayoutRules, applyStorageRules, applyLossRule, applyRecomputeRules})
       isFine &= succeeded(apply(module, program));
     if (!isFine || failed(applyAttentionRule(module, program)))
       signalPassFailure();

@@ -84,7 +84,11 @@ public:
     for (Operation &op : *program.getBody().begin())
       stages = std::max(stages, getStage(&op) + 1);
     for (LoadOp load : program.getBody().getOps<LoadOp>())
-      loads[load.getSymbol()].push_back(load);
+      readers[load.getSymbol()].push_back(load);
+    // A buffer that is written but never read belongs to the writer.
+    for (StoreOp store : program.getBody().getOps<StoreOp>())
+      if (SmallVector<Operation *> &known = readers[store.getSymbol()]; known.empty())
+        known.push_back(store);
   }
 
   LogicalResult run() {
@@ -99,16 +103,16 @@ public:
         return emitError(parameter.getLoc()) << "parameter @" << parameter.getSymName()
                                              << " cannot be transmitted where stages have copies, "
                                              << "which read it on several ranks anyway; let it be replicated";
-      if (auto found = loads.find(parameter.getSymName()); found != loads.end())
+      if (auto found = readers.find(parameter.getSymName()); found != readers.end())
         assign(parameter, found->second, copies > 1 ? "replicate" : choice);
     }
     return rules.finish(names);
   }
 
 private:
-  void assign(ParameterOp parameter, ArrayRef<LoadOp> readers, StringRef choice) {
+  void assign(ParameterOp parameter, ArrayRef<Operation *> readers, StringRef choice) {
     std::map<int64_t, int64_t> firstReaders; // by coordinate
-    for (LoadOp load : readers) {
+    for (Operation *load : readers) {
       // The copies of a stage read what it reads. The same stage, or its copy, holds the value on all
       // coordinates.
       for (int64_t copy = 0; copy < copies; ++copy) {
@@ -136,7 +140,7 @@ private:
 
   /// Before the first forward the owner's rank sends the value; the others keep it in a state, which their
   /// stages read instead.
-  void transmit(ParameterOp parameter, ArrayRef<LoadOp> readers, ArrayRef<int64_t> firstReaders) {
+  void transmit(ParameterOp parameter, ArrayRef<Operation *> readers, ArrayRef<int64_t> firstReaders) {
     Location loc = parameter.getLoc();
     std::string name = "copy." + parameter.getSymName().str();
     auto symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
@@ -151,9 +155,9 @@ private:
     place(value, owner);
     for (int64_t reader : firstReaders.drop_front())
       place(StoreOp::create(builder, loc, symbol, value), getPipelineCoordinate(module, reader));
-    for (LoadOp load : readers)
+    for (Operation *load : readers)
       if (getPipelineCoordinate(module, getStage(load)) != owner)
-        load.setSymbolAttr(symbol);
+        cast<LoadOp>(load).setSymbolAttr(symbol);
   }
 
   void place(Operation *op, int64_t coordinate) {
@@ -166,7 +170,7 @@ private:
   OpBuilder builder;
   SharingRules rules;
   int64_t copies, stages = 0; ///< Of each stage; of each copy.
-  llvm::StringMap<SmallVector<LoadOp>> loads;
+  llvm::StringMap<SmallVector<Operation *>> readers; ///< Of each parameter.
 };
 
 struct AssignOwnershipPass : plumb::impl::AssignOwnershipBase<AssignOwnershipPass> {

@@ -63,7 +63,8 @@ private:
       bool isBatched =
           llvm::any_of(op.getOperands(), [&](Value operand) { return batched.contains(operand); });
       if (auto load = dyn_cast<LoadOp>(op))
-        isActive = parameters.lookup(load.getSymbol()).getTrainable();
+        if (ParameterOp parameter = parameters.lookup(load.getSymbol()))
+          isActive = parameter.getTrainable();
       isActive &= !op.hasTrait<nn::Detaches>();
       for (Value result : op.getResults()) {
         if (isActive && cast<RankedTensorType>(result.getType()).getElementType().isFloat())

@@ -1,5 +1,6 @@
 //===- BuildStep.cpp - Completes the training step -------------------------===//
 
+#include "BufferUpdates.h"
 #include "Optimizer.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
@@ -36,6 +37,8 @@ public:
       store(loss, "loss", "loss", {}, {});
       training = true;
     }
+    // Before parameters change, on which the values of buffers may depend.
+    updateBuffers(module, program);
     auto optimizer = findOp<OptimizerOp>(module);
     if (training) {
       SmallVector<Trained> trained = storeGradients();

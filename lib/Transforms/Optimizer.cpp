@@ -13,7 +13,7 @@ using namespace plumb;
 // A small number that keeps a quotient finite: that of torch.nn.utils.clip_grad_norm_.
 static constexpr double kLeastNorm = 1e-6;
 
-static constexpr StringLiteral kStep = "optimizer.step", kRate = "optimizer.rate", kNorm = "optimizer.norm";
+static constexpr StringLiteral kRate = "optimizer.rate", kNorm = "optimizer.norm";
 
 static double valueOf(std::optional<APFloat> number, double otherwise = 0) {
   return number ? number->convertToDouble() : otherwise;
@@ -113,9 +113,8 @@ void OptimizerBuilder::measureNorm() {
 //===----------------------------------------------------------------------===//
 
 Value OptimizerBuilder::countUpdates() {
-  auto type = RankedTensorType::get({}, builder.getF64Type());
-  makeState(kStep, "counter", type);
-  return load(kStep, type);
+  StateOp counter = getStepCounter(module, program);
+  return load(counter.getSymName(), counter.getType());
 }
 
 /// The rate of this step, as f64; null if it never changes.

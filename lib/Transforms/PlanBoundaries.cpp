@@ -147,12 +147,17 @@ private:
       state.setLayoutAttr(updated);
       return require(store->getOpOperand(0), updated);
     }
+    if (state.getKind() == "statistic" && arriving.isShardedOver(kMicrobatchAxis))
+      return emitModelError(store)
+             << "is written to a buffer, which takes a value of the whole batch, but comes in "
+             << getMicrobatches(module) << " microbatches; use one, or reduce it";
     if (!arriving.isPartialOver(kMicrobatchAxis) || getPhase(store) == Phase::Update)
       return require(store->getOpOperand(0), arriving.withPartial({}));
     return sumOverStep(store, state, arriving);
   }
 
-  /// An output that is a sum over the batch: contributions are accumulated, and completed in the update.
+  /// An output or statistic that is a sum over the batch: contributions are accumulated, and completed in the
+  /// end.
   LogicalResult sumOverStep(StoreOp store, StateOp state, LayoutAttr arriving) {
     builder.setInsertionPoint(store);
     ProvenanceScope forward(builder, store, getPhase(store));
@@ -171,7 +176,9 @@ private:
   /// the other shares.
   LogicalResult completeSum(StoreOp store, int64_t stage, LayoutAttr arriving) {
     builder.setInsertionPointToEnd(&body);
-    ProvenanceScope update(builder, store, Phase::Update);
+    // The update reads a statistic, in any stage of the rank.
+    bool isRead = cast<StateOp>(symbols.lookup(store.getSymbol())).getKind() == "statistic";
+    ProvenanceScope last(builder, store, isRead ? Phase::Reduce : Phase::Update);
     auto load = LoadOp::create(builder, store.getLoc(), store.getValue().getType(), store.getSymbolAttr());
     LayoutAttr layout = withoutMicrobatch(arriving);
     if (stageCopies > 1) {
@@ -182,10 +189,10 @@ private:
       layout = layout.withPartial(partial);
     }
     setLayouts(load, {layout});
-    auto last = StoreOp::create(builder, store.getLoc(), store.getSymbolAttr(), load);
+    auto completed = StoreOp::create(builder, store.getLoc(), store.getSymbolAttr(), load);
     setStage(load, stage);
-    setStage(last, stage);
-    return require(last->getOpOperand(0), arriving.withPartial({}));
+    setStage(completed, stage);
+    return require(completed->getOpOperand(0), arriving.withPartial({}));
   }
 
   /// A gradient that is accumulated in other shards than its parameter's needs a state of its own for that,

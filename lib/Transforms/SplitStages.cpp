@@ -119,7 +119,7 @@ struct SplitStagesPass : plumb::impl::SplitStagesBase<SplitStagesPass> {
                                      << ": this marker stands after everything and is dropped";
     // What only names a value belongs where the value is made.
     for (Operation &op : body)
-      if (isa<OutputOp, LossOp>(op))
+      if (isa<OutputOp, LossOp, StoreOp>(op))
         setStage(&op, getStage(op.getOperand(0).getDefiningOp()));
     for (PipeSplitOp marker : markers)
       marker.erase();

@@ -44,6 +44,15 @@ ArrayRef<int64_t> plumb::getHolders(StateOp state, ParameterOp of) {
   return of && of.getHolders() ? *of.getHolders() : ArrayRef<int64_t>();
 }
 
+StateOp plumb::getStepCounter(ModuleOp module, ProgramOp program) {
+  for (StateOp state : module.getOps<StateOp>())
+    if (state.getKind() == "counter")
+      return state;
+  OpBuilder builder(program);
+  return StateOp::create(builder, program.getLoc(), "optimizer.step", "counter",
+                         RankedTensorType::get({}, builder.getF64Type()));
+}
+
 ProvenanceScope::ProvenanceScope(OpBuilder &builder, Operation *origin, Phase phase)
     : builder(builder), previous(builder.getListener()), origin(origin), phase(phase) {
   builder.setListener(this);

@@ -348,14 +348,15 @@ LogicalResult LayoutVerifier::verifyLoad(LoadOp load, int64_t coordinate) {
   if (auto parameter = symbols.lookup<ParameterOp>(load.getSymbol()))
     return verify(normalize(parameter.getLayoutAttr()));
   Content &content = states[load.getSymbol()];
-  if (!isWholeIn(getPhase(load), load.getSymbol())) {
+  auto state = symbols.lookup<StateOp>(load.getSymbol());
+  bool isPersistent = state && state.isPersistent();
+  if (!isPersistent && !isWholeIn(getPhase(load), load.getSymbol())) {
     accumulators.push_back({load, coordinate});
     return success();
   }
   if (auto whole = content.whole.find(coordinate); whole != content.whole.end())
     return verify(whole->second);
-  auto state = symbols.lookup<StateOp>(load.getSymbol());
-  return verify(state && state.isPersistent() ? normalize(state.getLayoutAttr()) : getPending(content));
+  return verify(isPersistent ? normalize(state.getLayoutAttr()) : getPending(content));
 }
 
 LogicalResult LayoutVerifier::verifyStore(StoreOp store, int64_t coordinate) {

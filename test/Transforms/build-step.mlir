@@ -118,3 +118,39 @@ plumb.program @model {
   %1 = nn.sum %x dims [0] : (tensor<4xf32>) -> tensor<f32>
   plumb.loss %1 : tensor<f32>
 }
+
+// -----
+
+// A buffer is written at the end of the step, on each rank that holds it. What it becomes is computed there from the last sum over
+// the batch, which is kept in a state of the stage that makes it; another buffer's old value is kept too, since it may be new by then.
+
+// CHECK: plumb.state @written.0 "statistic" : tensor<4xf32>
+// CHECK: plumb.state @written.1 "statistic" : tensor<4xf32>
+// CHECK: plumb.program @buffers
+// CHECK: %[[OLD:.*]] = plumb.load @other
+// CHECK: plumb.store @written.0, %[[OLD]] {plumb.phase = #plumb.phase<forward>, plumb.stage = 0 : i64}
+// CHECK: %[[SUM:.*]] = nn.sum
+// CHECK: plumb.store @written.1, %[[SUM]] {plumb.phase = #plumb.phase<forward>, plumb.stage = 1 : i64}
+// CHECK-NOT: plumb.store @average, {{.*}}forward
+// CHECK: %[[A:.*]] = plumb.load @average {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
+// CHECK: %[[O:.*]] = plumb.load @written.0 {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
+// CHECK: %[[S:.*]] = plumb.load @written.1 {plumb.phase = #plumb.phase<update>, plumb.stage = 1 : i64}
+// CHECK: %[[N:.*]] = nn.weighted_sum %[[A]] by {{.*}}, %[[S]] by {{.*}} {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
+// CHECK: %[[M:.*]] = nn.add %[[N]], %[[O]]
+// CHECK: plumb.store @average, %[[M]] {plumb.phase = #plumb.phase<update>, plumb.stage = 0 : i64}
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 1 stages_per_rank 1
+plumb.parameter @average : tensor<4xf32> owner 0 holders [0]
+plumb.parameter @other : tensor<4xf32> owner 0 holders [0]
+plumb.program @buffers {
+  %x = plumb.input "x" index 0 {plumb.stage = 1 : i64} : tensor<16x4xf32>
+  %a = plumb.load @average {plumb.stage = 0 : i64} : tensor<4xf32>
+  %o = plumb.load @other {plumb.stage = 0 : i64} : tensor<4xf32>
+  %s = nn.sum %x dims [0] {plumb.stage = 1 : i64} : (tensor<16x4xf32>) -> tensor<4xf32>
+  %n = nn.weighted_sum %a by 0.9, %s by 0.1 {plumb.stage = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %m = nn.add %n, %o {plumb.stage = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  plumb.store @average, %m {plumb.stage = 1 : i64} : tensor<4xf32>
+  %p = nn.relu %o {plumb.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  plumb.store @other, %p {plumb.stage = 0 : i64} : tensor<4xf32>
+  plumb.output "y" index 0 %m {plumb.stage = 1 : i64} : tensor<4xf32>
+}

@@ -69,6 +69,8 @@ bool Driver::loadPlan(const std::string &path) {
 void Driver::usePlanOfOneRank(mlir::ModuleOp compiled) {
   if (auto rows = compiled->getAttrOfType<IntegerAttr>(kBatchAttr); rows && plan->batch)
     plan->batch = {plan->batch->range, "global", rows.getInt()};
+  if (auto parts = compiled->getAttrOfType<DenseI64ArrayAttr>(kBatchPartsAttr); parts && plan->batchNorm)
+    plan->batchNorm->parts = parts.asArrayRef();
   for (spec::MeshAxis &axis : plan->mesh)
     axis.size.value = 1;
   plan->pipeline.microbatches.value = 1;

@@ -61,7 +61,7 @@ private:
   /// What reaches an output. Marker and output ops are live by themselves.
   void findLiveOps() {
     for (Operation &op : llvm::reverse(body)) {
-      bool isPure = isa<InputOp, LoadOp, nn::TensorOpInterface>(op);
+      bool isPure = isa<InputOp, LoadOp, BatchNormOp, DropoutOp, nn::TensorOpInterface>(op);
       if (!isPure || llvm::any_of(op.getUsers(), [&](Operation *user) { return live.contains(user); }))
         live.insert(&op);
     }

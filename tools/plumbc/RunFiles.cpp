@@ -203,7 +203,8 @@ bool plumb::writeWeights(const pt2::Pt2Archive &archive, const std::vector<spec:
 bool plumb::writeInputs(mlir::ModuleOp module, const std::string &path, Diagnostics &diagnostics) {
   std::map<int64_t, InputOp> inputs;
   for (InputOp input : findOp<ProgramOp>(module).getBody().getOps<InputOp>())
-    inputs[static_cast<int64_t>(input.getIndex())] = input;
+    if (!input.getCounts())
+      inputs[static_cast<int64_t>(input.getIndex())] = input;
   std::vector<SafetensorsWriter::Entry> entries;
   std::vector<Type> types;
   for (auto &[index, input] : inputs) {

@@ -184,6 +184,13 @@ struct Optimizer {
   std::vector<AxisPlacement> state;     ///< How the state is sharded besides its parameter.
 };
 
+/// Which rows batch normalisation normalises together in training.
+struct BatchNorm {
+  Range range;
+  std::string over;           ///< `microbatch` or `local`.
+  std::vector<int64_t> parts; ///< Ranks and microbatches; those of the plan if empty.
+};
+
 struct PlanSpec {
   std::shared_ptr<const Source> source;
   Range meshRange;
@@ -203,6 +210,8 @@ struct PlanSpec {
   std::optional<int64_t> memoryLimit;           ///< Bytes of a rank.
   std::optional<Located<std::string>> ring;     ///< The axis around which keys and values walk.
   std::optional<int64_t> bucketBytes;           ///< Of tensors that share the launch of a collective.
+  std::optional<BatchNorm> batchNorm;
+  std::optional<Located<int64_t>> seed;
   std::optional<Costs> costs;
   std::optional<ReferencedFile> costsFile; ///< From which the costs are read.
 

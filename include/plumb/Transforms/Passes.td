@@ -53,6 +53,11 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
     reported. A mean is a sum times one over the global count. With `plumb.ring` attention is written anew, so that keys
     and values walk around the ranks of an axis, see ApplyAttentionRule.cpp.
 
+    Batch normalisation in training becomes sums over the whole batch, or over the microbatch that a rule names: dim 0
+    is seen as (ranks, microbatches, rows) then. Dropout becomes a comparison with `nn.uniform`, for which each element
+    is numbered in the whole tensor. Which microbatch a value belongs to, and which rows it has, are inputs that
+    count.
+
     A policy cuts between *units*: layers, which are modules with a number for a name, and the modules beside them.
     `balanced` makes the largest stage as small as can be: exactly, under costs that count a parameter once per stage.
 
@@ -265,6 +270,10 @@ def BuildStep : Plumb_Pass<"build-step"> {
     square of its gradient's norm to a sum, one for all parameters that are cut over the same axes; the first stage of
     each rank completes the sums, so that a parameter counts once, whatever its copies and shards. To
     the owner of a transmitted parameter come the gradients of its readers.
+
+    What the program stores in buffers moves to the update, before the optimizer's work, for each rank that holds the
+    buffer: the last sums over the batch that the new value depends on are kept in states of the kind `statistic`, what
+    is computed from them is computed there.
 
     Input:
 

@@ -4,6 +4,7 @@
 //
 // apply-spec:
 //   plumb.batch                 on the module: rows of the whole batch, where the plan sets it
+//   plumb.batch_parts           on the module: ranks and microbatches whose rows batch normalisation may part
 // build-step:
 //   plumb.rate                  on the module: the learning rate, where it never changes
 // form-kernels:
@@ -45,6 +46,7 @@
 namespace plumb {
 
 inline constexpr llvm::StringLiteral kBatchAttr = "plumb.batch";
+inline constexpr llvm::StringLiteral kBatchPartsAttr = "plumb.batch_parts";
 inline constexpr llvm::StringLiteral kRateAttr = "plumb.rate";
 inline constexpr llvm::StringLiteral kInoutAttr = "plumb.inout";
 inline constexpr llvm::StringLiteral kResultAttr = "plumb.result";

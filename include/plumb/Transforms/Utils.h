@@ -31,8 +31,11 @@ int64_t getAxisSize(mlir::ModuleOp module, AxisRefAttr axis);
 /// checked it.
 mlir::RankedTensorType getLocalType(mlir::ModuleOp module, mlir::RankedTensorType global, LayoutAttr layout);
 
-/// The stages that have a share of a state, one per pipeline coordinate: its own, or those of the parameter that it is
-/// of, which may be null.
+/// The state that holds the number of finished steps, made at its first use.
+StateOp getStepCounter(mlir::ModuleOp module, ProgramOp program);
+
+/// The stages that have a share of a state, one per pipeline coordinate: its own, or those of the parameter
+/// that it is of, which may be null.
 llvm::ArrayRef<int64_t> getHolders(StateOp state, ParameterOp of);
 
 /// While it lives, gives ops inserted by `builder` the provenance of another op: module, source and stage,

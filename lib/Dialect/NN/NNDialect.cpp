@@ -51,6 +51,10 @@ void NNDialect::initialize() {
       >();
   addOperations<
 #define GET_OP_LIST
+#include "plumb/Dialect/NN/NNRandomOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
 #include "plumb/Dialect/NN/NNOptimizerOps.cpp.inc"
       >();
 }

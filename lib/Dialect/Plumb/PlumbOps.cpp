@@ -179,6 +179,22 @@ LogicalResult LossOp::verify() {
   return success();
 }
 
+LogicalResult BatchNormOp::verify() {
+  auto type = llvm::cast<RankedTensorType>(getInput().getType());
+  if (type.getRank() < 2 || getResult().getType() != type)
+    return emitOpError("normalises the channels, dim 1, of a tensor to one of its type, not ")
+           << type << " to " << getResult().getType();
+  auto perChannel = RankedTensorType::get({type.getDimSize(1)}, type.getElementType());
+  if ((getRunning().size() != 0 && getRunning().size() != 2) || getUpdated().size() != getRunning().size())
+    return emitOpError("has ") << getRunning().size() << " running statistics and " << getUpdated().size()
+                               << " new ones; there are two of each, or none";
+  for (Type of :
+       llvm::concat<Type>(llvm::to_vector(getRunning().getTypes()), llvm::to_vector(getUpdated().getTypes())))
+    if (of != perChannel)
+      return emitOpError("has running statistics of type ") << of << ", one per channel is " << perChannel;
+  return success();
+}
+
 LogicalResult RedistributeOp::verify() {
   auto from = llvm::cast<RankedTensorType>(getInput().getType());
   auto to = llvm::cast<RankedTensorType>(getResult().getType());

@@ -272,6 +272,30 @@ func.func @iota_rank() {
 
 // -----
 
+func.func @uniform_step(%s: tensor<2xf64>, %i: tensor<4xi64>) {
+  // expected-error @below {{the step must be one number, but is 'tensor<2xf64>'}}
+  %0 = nn.uniform %s at %i of [4] seed 0 stream 0 : (tensor<2xf64>, tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_dims(%s: tensor<f64>, %i: tensor<4xi64>) {
+  // expected-error @below {{has positions along 1 dims of a tensor of 2 dims}}
+  %0 = nn.uniform %s at %i of [4, 4] seed 0 stream 0 : (tensor<f64>, tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @uniform_positions(%s: tensor<f64>, %i: tensor<4xi64>) {
+  // expected-error @below {{positions along a dim of 3 elements cannot be 'tensor<4xi64>'}}
+  %0 = nn.uniform %s at %i of [3] seed 0 stream 0 : (tensor<f64>, tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @embedding_table(%t: tensor<4xf32>, %i: tensor<3xi64>) {
   // expected-error @below {{table must have two dims and at least one row, but is 'tensor<4xf32>'}}
   %0 = nn.embedding %t, %i : (tensor<4xf32>, tensor<3xi64>) -> tensor<3x4xf32>

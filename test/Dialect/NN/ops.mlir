@@ -96,6 +96,15 @@ func.func @shape(%x: tensor<8x32x64xf32>, %q: tensor<8x96xf32>, %e: tensor<0x4xi
   return
 }
 
+// CHECK-LABEL: func @random
+func.func @random(%step: tensor<f64>, %i: tensor<4xi64>, %j: tensor<16xi64>) {
+  // CHECK: nn.uniform %{{.*}} at %{{.*}}, %{{.*}} of [8, 16] seed 5 stream 3 : (tensor<f64>, tensor<4xi64>, tensor<16xi64>) -> tensor<4x16xf32>
+  %0 = nn.uniform %step at %i, %j of [8, 16] seed 5 stream 3 : (tensor<f64>, tensor<4xi64>, tensor<16xi64>) -> tensor<4x16xf32>
+  // CHECK: nn.uniform %{{.*}} at of [] seed 0 stream 0 : (tensor<f64>) -> tensor<f32>
+  %1 = nn.uniform %step at of [] seed 0 stream 0 : (tensor<f64>) -> tensor<f32>
+  return
+}
+
 // CHECK-LABEL: func @index
 func.func @index(%table: tensor<256x64xf32>, %ids: tensor<8x32xi64>, %e: tensor<8x32x64xf32>, %t: tensor<8x32xi32>) {
   // CHECK: nn.embedding {{.*}} : (tensor<256x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>

@@ -128,3 +128,29 @@ plumb.optimizer "sgd" rate 0.1 schedule "step"
 
 // expected-error @+1 {{has 5 steps of the schedule "linear", which must be more than its 5 steps of warm-up}}
 plumb.optimizer "sgd" rate 0.1 schedule "linear" warmup 5 steps 5
+
+// -----
+
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8xf32>
+  // expected-error @+1 {{normalises the channels, dim 1, of a tensor to one of its type, not 'tensor<8xf32>' to 'tensor<8xf32>'}}
+  %n = plumb.batch_norm %x momentum 0.1 eps 1.0e-05 : (tensor<8xf32>) -> tensor<8xf32>
+}
+
+// -----
+
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x4xf32>
+  %m = plumb.input "m" index 1 : tensor<4xf32>
+  // expected-error @+1 {{has 1 running statistics and 1 new ones; there are two of each, or none}}
+  %n, %o = plumb.batch_norm %x running %m momentum 0.1 eps 1.0e-05 : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
+}
+
+// -----
+
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x4xf32>
+  %m = plumb.input "m" index 1 : tensor<8xf32>
+  // expected-error @+1 {{has running statistics of type 'tensor<8xf32>', one per channel is 'tensor<4xf32>'}}
+  %n, %o, %p = plumb.batch_norm %x running %m, %m momentum 0.1 eps 1.0e-05 : (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+}

@@ -15,6 +15,10 @@ plumb.layout_rule "h.*.c_attn" style "colwise" axis "tp" blocks 3
 plumb.layout_rule "h.*.mlp" params {c_fc.weight = {tp = "shard(0)"}}
 // CHECK: plumb.input_rule "idx" {dp = "shard(0)"}
 plumb.input_rule "idx" {dp = "shard(0)"}
+// CHECK: plumb.batch_norm_rule "local" parts [2, 4]
+plumb.batch_norm_rule "local" parts [2, 4]
+// CHECK: plumb.seed_rule 7
+plumb.seed_rule 7
 // CHECK: plumb.loss_rule output 1 reduce "mean"
 plumb.loss_rule output 1 reduce "mean"
 // CHECK: plumb.loss_rule name "loss"
@@ -37,6 +41,12 @@ plumb.program @model {
   %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {"tp":(2)2} blocks 2], partial = {"tp":(1)2 : sum}>]} : tensor<8x4xf32>
   // CHECK: plumb.load @wte.weight {plumb.module = "wte", plumb.phase = #plumb.phase<forward>, plumb.source = "m.py:1", plumb.stage = 0 : i64}
   %w = plumb.load @wte.weight {plumb.module = "wte", plumb.source = "m.py:1", plumb.stage = 0 : i64, plumb.phase = #plumb.phase<forward>} : tensor<8x4xf32>
+  // CHECK: plumb.input "row" index 1 counts : tensor<8xi64>
+  %rows = plumb.input "row" index 1 counts : tensor<8xi64>
+  // CHECK: plumb.batch_norm %{{.*}} momentum 1.000000e-01 eps 1.000000e-05 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %n = plumb.batch_norm %x momentum 0.1 eps 1.0e-05 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  // CHECK: plumb.dropout %{{.*}} probability 1.000000e-01 : (tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xi1>)
+  %d, %kept = plumb.dropout %x probability 0.1 : (tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xi1>)
   // CHECK: plumb.pipe_split
   plumb.pipe_split
   // CHECK: plumb.accumulate @grad.wte, %{{.*}} : tensor<8x4xf32>

@@ -294,7 +294,7 @@ TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
-  for (const char *key : {"batch_norm", "bounds", "seed"})
+  for (const char *key : {"bounds"})
     EXPECT_EQ(errorOf("{\"mesh\": {\"tp\": 2}, \"" + std::string(key) + "\": {}}"),
               "1:21: \"" + std::string(key) + "\" is not supported by this version");
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "pipeline": {"schedule": "custom"}})json"),

@@ -48,6 +48,8 @@ class Detaches : public mlir::OpTrait::TraitBase<ConcreteType, Detaches> {};
 #define GET_OP_CLASSES
 #include "plumb/Dialect/NN/NNIndexOps.h.inc"
 #define GET_OP_CLASSES
+#include "plumb/Dialect/NN/NNRandomOps.h.inc"
+#define GET_OP_CLASSES
 #include "plumb/Dialect/NN/NNOptimizerOps.h.inc"
 
 #endif // PLUMB_DIALECT_NN_NN_H

@@ -12,6 +12,7 @@ include "plumb/Dialect/NN/NNConvolutionOps.td"
 include "plumb/Dialect/NN/NNShapeOps.td"
 include "plumb/Dialect/NN/NNSelectionOps.td"
 include "plumb/Dialect/NN/NNIndexOps.td"
+include "plumb/Dialect/NN/NNRandomOps.td"
 include "plumb/Dialect/NN/NNOptimizerOps.td"
 
 #endif // PLUMB_DIALECT_NN_NNOPS

@@ -112,6 +112,26 @@ def Plumb_BatchRuleOp : Plumb_Op<"batch_rule"> {
   let assemblyFormat = "$of `size` custom<Integer>($size) attr-dict";
 }
 
+def Plumb_BatchNormRuleOp : Plumb_Op<"batch_norm_rule"> {
+  let summary = "Which rows batch normalisation normalises together in training, if not the whole batch";
+  let description = [{
+    `"microbatch"`: those of a microbatch, on all ranks; `"local"`: those of a microbatch on one rank. `parts` are the
+    ranks that shard the batch and the microbatches, by default those of the plan.
+
+    ```mlir
+    plumb.batch_norm_rule "microbatch"
+    ```
+  }];
+  let arguments = (ins StrAttr:$over, OptionalAttr<DenseI64ArrayAttr>:$parts);
+  let assemblyFormat = "$over (`parts` $parts^)? attr-dict";
+}
+
+def Plumb_SeedRuleOp : Plumb_Op<"seed_rule"> {
+  let summary = "The seed of random numbers";
+  let arguments = (ins I64Attr:$seed);
+  let assemblyFormat = "custom<Integer>($seed) attr-dict";
+}
+
 def Plumb_LayoutRuleOp : Plumb_Op<"layout_rule"> {
   let summary = "An entry of the plan spec's layouts";
   let description = [{

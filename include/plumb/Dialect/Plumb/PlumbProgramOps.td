@@ -95,9 +95,13 @@ def Plumb_StageOp : Plumb_BlockOp<"stage"> {
 
 def Plumb_InputOp : Plumb_Op<"input"> {
   let summary = "An input of the model";
-  let arguments = (ins StrAttr:$name, I64Attr:$index);
+  let description = [{
+    With `counts` it is none of the model's: element `i` is the number `i`, so that each rank knows which rows of the
+    batch, or which microbatch, it has.
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$index, UnitAttr:$counts);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$name `index` custom<Integer>($index) attr-dict `:` type($result)";
+  let assemblyFormat = "$name `index` custom<Integer>($index) (`counts` $counts^)? attr-dict `:` type($result)";
 }
 
 def Plumb_OutputOp : Plumb_Op<"output"> {
@@ -135,6 +139,44 @@ def Plumb_AccumulateOp : Plumb_Op<"accumulate", [DeclareOpInterfaceMethods<Symbo
   let summary = "Adds a value to a state, which a step begins with zero";
   let arguments = (ins FlatSymbolRefAttr:$symbol, AnyRankedTensor:$value);
   let assemblyFormat = "$symbol `,` $value attr-dict `:` type($value)";
+}
+
+def Plumb_BatchNormOp : Plumb_Op<"batch_norm"> {
+  let summary = "Batch normalisation in training: which rows are normalised together, the plan says";
+  let description = [{
+    Each channel, dim 1, less its mean, over the root of its variance plus `eps`. The running mean and variance, if
+    there are any, move by the fraction `momentum` towards the mean and the unbiased variance; what they become are
+    further results. `apply-spec` replaces the op by sums.
+
+    ```mlir
+    %y, %m, %v = plumb.batch_norm %x running %mean, %variance momentum 1.000000e-01 eps 1.000000e-05
+        : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Variadic<AnyRankedTensor>:$running, F64Attr:$momentum, F64Attr:$eps);
+  let results = (outs AnyRankedTensor:$result, Variadic<AnyRankedTensor>:$updated);
+  let assemblyFormat = [{
+    $input (`running` $running^)? `momentum` custom<Float>($momentum) `eps` custom<Float>($eps) attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plumb_DropoutOp : Plumb_Op<"dropout"> {
+  let summary = "Sets elements to zero at random, and scales the others so that the mean stays";
+  let description = [{
+    The second result says which elements are kept. `apply-spec` replaces the op by numbers of `nn.uniform`, whose
+    seed is the plan's and whose stream is the number of the op in the program.
+
+    ```mlir
+    %y, %kept = plumb.dropout %x probability 1.000000e-01 : (tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xi1>)
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, F64Attr:$probability);
+  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$kept);
+  let assemblyFormat = [{
+    $input `probability` custom<Float>($probability) attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 def Plumb_BoundaryOp : Plumb_Op<"boundary", [Pure, SameOperandsAndResultType,
