@@ -53,6 +53,22 @@ TEST(Plan, CutsBlocksAndUnits) {
       }
 }
 
+/// Ranks along an axis that nothing is cut over may take parts of a sum off each other, unless they hold something
+/// else.
+TEST(Plan, LeavesForeignAxesAlone) {
+  Mesh m = mesh("pp=8,dp=4");
+  auto uses = [&](const PlanOptions &options) {
+    auto plan = planned(m, {64, 64}, layout(m, "[{},{}] partial{dp}"), layout(m, "[{},{}]"), options);
+    return plan && llvm::any_of(plan->steps, [](const Step &step) {
+             return llvm::any_of(step.axes, [](const AxisRef &axis) { return axis.axis == 0; });
+           });
+  };
+  PlanOptions options;
+  EXPECT_TRUE(uses(options));
+  options.foreign = {0};
+  EXPECT_FALSE(uses(options));
+}
+
 TEST(Plan, SplitsAnAxisInIncompatibleWays) {
   Mesh m = mesh("x=6,y=2");
   auto plan = planned(m, {12, 12}, layout(m, "[{x:(1)2},{}]"), layout(m, "[{},{x:(1)3}]"));
