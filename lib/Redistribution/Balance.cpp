@@ -40,6 +40,14 @@ IndexSet takeAbout(IndexSet &elements, int64_t room) {
   return takeFront(elements, dim, std::max<int64_t>(1, room / row));
 }
 
+/// Whether the bounds of two sets tell that they have nothing in common: most pairs of shards.
+bool areApart(const IndexSet &a, const IndexSet &b) {
+  return llvm::any_of(llvm::zip_equal(a, b), [](auto pair) {
+    auto &[x, y] = pair;
+    return x.empty() || y.empty() || x.back().end <= y.front().begin || y.back().end <= x.front().begin;
+  });
+}
+
 /// `set` without `part` of it, which differs from it in one dimension at most.
 IndexSet without(IndexSet set, const IndexSet &part) {
   unsigned dim = 0;
@@ -253,7 +261,8 @@ plumb::redistribution::balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRe
   });
   for (auto [number, block] : llvm::enumerate(balancer.blocks))
     for (auto [receiver, want] : llvm::enumerate(wanted))
-      if (!std::binary_search(block.holders.begin(), block.holders.end(), int64_t(receiver)))
+      if (!areApart(block.elements, want) &&
+          !std::binary_search(block.holders.begin(), block.holders.end(), int64_t(receiver)))
         if (IndexSet lacking = intersect(block.elements, want); volume(lacking) > 0)
           balancer.assign(number, std::move(lacking), receiver);
   return balancer.take();

@@ -376,8 +376,11 @@ static llvm::Error verifyPermute(const Plan &plan, const Step &step) {
 }
 
 llvm::Error plumb::redistribution::verifyPlan(const Plan &plan, int64_t maxElements) {
+  // Members of a group are compared with one another.
+  constexpr int64_t maxRanks = 256;
   auto isSmall = [&](const Plan &candidate) {
-    return numElements(candidate.shape) <= maxElements / candidate.mesh.numRanks();
+    return candidate.mesh.numRanks() <= maxRanks &&
+           numElements(candidate.shape) <= maxElements / candidate.mesh.numRanks();
   };
   Plan small = plan;
   if (!isSmall(small))

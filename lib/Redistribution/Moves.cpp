@@ -8,6 +8,10 @@ namespace plumb::redistribution {
 
 /// Enumerates the moves out of one state. The members that `place…` recursions change are restored on return.
 class Mover {
+  /// An exchange names the messages between any two members of its group; a permute tries the arrangements of
+  /// the axes, of which there are too many where there are many axes.
+  static constexpr int64_t maxExchangeMembers = 1024, maxArrangements = 50'000;
+
 public:
   Mover(const SearchSpace &space, const State &state, SearchSpace::Enter enter, SearchSpace::Emit emit)
       : space(space), state(state), now(state), enter(enter), emit(emit),
@@ -49,7 +53,7 @@ private:
       CutId next = cuts.child(old, token, style);
       const Cut &cut = cuts[next];
       // Several atoms are one token only where they do not divide.
-      bool allowed = cut.isEven ? !composite : space.options.uneven;
+      bool allowed = cut.isEven ? !composite : space.options.uneven || cut.isNamed;
       if (!allowed || (cut.size >= oldSize && !cut.isNamed))
         continue;
       now.cuts[d] = next;
@@ -240,6 +244,8 @@ private:
 
   /// Fills the dimensions from `d` on with axes so that the blocks stay what they are.
   bool permuteFrom(unsigned d, AtomMask free) {
+    if (++arrangements > maxArrangements)
+      return false;
     if (d == space.numDims)
       return now == state || emitMove(StepKind::Permute, changedAtoms(), localSize, 1, 1, 1);
     const Cut &wanted = space.cutOf(state, d), &filled = current(d);
@@ -294,7 +300,7 @@ private:
     }
     AtomMask changed = changedAtoms();
     bool more = true;
-    if (changed) {
+    if (changed && space.sizeOfAtoms(changed) <= maxExchangeMembers) {
       // Where nothing is lacking (tiny tensors leave most ranks empty) it is a slice by another name.
       int64_t received = space.mostReceived(state, now);
       StepKind kind = received == 0 ? StepKind::Slice : StepKind::Exchange;
@@ -312,6 +318,7 @@ private:
   SearchSpace::Emit emit;
   AtomMask sharding, partialMask, all;
   int64_t localSize;
+  int64_t arrangements = 0;
 };
 
 bool SearchSpace::moves(const State &state, Enter enter, Emit emit) const {

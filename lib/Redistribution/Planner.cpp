@@ -62,7 +62,7 @@ public:
     Ticks proven = best.proven;
     // A plan as cheap as the bound cannot be beaten by splitting axes.
     if (!best.found || best.cost > least)
-      proven = std::min(proven, refine(*coarse, best, moves));
+      proven = std::min(proven, refine(*coarse, best, moves, least));
     if (!best.found) {
       if (llvm::Error error = fallBack(proven))
         return error;
@@ -76,13 +76,14 @@ public:
   }
 
 private:
-  /// Looks for something cheaper among all ways to split the axes; returns what is proven to be a lower
-  /// bound.
-  Ticks refine(llvm::ArrayRef<AxisRef> coarse, SearchResult &best, int64_t &moves) {
+  /// Looks for something cheaper among the ways to split the axes; returns what is proven to be a lower
+  /// bound, which is `least` where not all of them were tried.
+  Ticks refine(llvm::ArrayRef<AxisRef> coarse, SearchResult &best, int64_t &moves, Ticks least) {
     Ticks none = std::numeric_limits<Ticks>::max();
     Ticks proven = none;
-    std::vector<std::vector<AxisRef>> refinements = primeRefinements(coarse);
-    for (const std::vector<AxisRef> &atoms : refinements) {
+    // Axes that source and target use alike have the least to gain.
+    Refinements refinements = refinementsOf(coarse, [&](const AxisRef &axis) { return !isUsedAlike(axis); });
+    for (const std::vector<AxisRef> &atoms : refinements.all) {
       if (llvm::ArrayRef(atoms) == coarse)
         continue;
       SearchSpace space(plan.mesh, plan.shape, plan.elementBytes, options, atoms, from, to);
@@ -93,7 +94,26 @@ private:
         adopt(space, best);
       }
     }
-    return proven;
+    return refinements.areComplete ? proven : std::min(proven, least);
+  }
+
+  /// Whether `axis` cuts the same dimension with the same outer axes on both sides, or is partial, or
+  /// replicated, on both.
+  bool isUsedAlike(const AxisRef &axis) const {
+    for (auto [source, target] : llvm::zip_equal(from.dims, to.dims)) {
+      for (unsigned k = 0; k < std::max(source.axes.size(), target.axes.size()); ++k) {
+        bool isSame = k < source.axes.size() && k < target.axes.size() && source.axes[k] == target.axes[k];
+        auto names = [&](const DimSharding &dim) {
+          return llvm::any_of(llvm::drop_begin(dim.axes, std::min<size_t>(k, dim.axes.size())),
+                              [&](const AxisRef &ref) { return ref.axis == axis.axis; });
+        };
+        if (!isSame && (names(source) || names(target)))
+          return false;
+        if (!isSame)
+          break;
+      }
+    }
+    return reductionOver(from, axis) == reductionOver(to, axis);
   }
 
   void adopt(const SearchSpace &space, const SearchResult &result) {
@@ -133,18 +153,20 @@ private:
       else if (llvm::any_of(step.axes, [&](const AxisRef &ref) { return ref.axis == axis; }))
         return;
     }
-    if (mostMoved(wide) < mostMoved(step))
+    auto [sent, received] = mostMoved(step);
+    if (sent > received && mostMoved(wide).first < sent)
       step.axes = wide.axes;
   }
 
-  int64_t mostMoved(const Step &step) const {
-    int64_t most = 0;
+  /// The most elements that a rank sends, and that one receives.
+  std::pair<int64_t, int64_t> mostMoved(const Step &step) const {
+    std::pair<int64_t, int64_t> most;
     std::vector<bool> done(plan.mesh.numRanks());
     for (int64_t rank = 0; rank < plan.mesh.numRanks(); ++rank)
       if (!done[rank])
         for (const MemberLoad &load : loadsOfGroup(plan.mesh, plan.shape, step, rank)) {
           done[load.rank] = true;
-          most = std::max({most, load.sent, load.received});
+          most = {std::max(most.first, load.sent), std::max(most.second, load.received)};
         }
     return most;
   }

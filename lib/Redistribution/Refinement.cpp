@@ -62,13 +62,41 @@ plumb::redistribution::coarseRefinement(const Mesh &mesh, llvm::ArrayRef<const L
   return atoms;
 }
 
-std::vector<std::vector<AxisRef>> plumb::redistribution::primeRefinements(llvm::ArrayRef<AxisRef> axes) {
-  std::vector<std::vector<AxisRef>> result{{}};
+/// The prime factors of the sizes, the smallest joined while there are too many digits in all.
+static std::vector<std::vector<int64_t>>
+factorsOf(llvm::ArrayRef<AxisRef> axes, llvm::function_ref<bool(const AxisRef &)> first, bool &areComplete) {
+  std::vector<std::vector<int64_t>> factors;
+  size_t digits = 0;
   for (const AxisRef &axis : axes) {
+    factors.push_back(primeFactors(axis.size));
+    digits += factors.back().size();
+  }
+  areComplete = digits <= maxDigits;
+  for (bool spare : {true, false})
+    while (digits > maxDigits) {
+      std::vector<int64_t> *longest = nullptr;
+      for (auto [axis, of] : llvm::zip_equal(axes, factors))
+        if (of.size() > 1 && !(spare && first(axis)) && (!longest || of.size() > longest->size()))
+          longest = &of;
+      if (!longest)
+        break;
+      int64_t joined = (*longest)[0] * (*longest)[1];
+      longest->erase(longest->begin(), longest->begin() + 2);
+      longest->insert(llvm::lower_bound(*longest, joined), joined);
+      --digits;
+    }
+  return factors;
+}
+
+Refinements plumb::redistribution::refinementsOf(llvm::ArrayRef<AxisRef> axes,
+                                                 llvm::function_ref<bool(const AxisRef &)> first) {
+  Refinements result{{{}}};
+  auto factors = factorsOf(axes, first, result.areComplete);
+  for (auto [axis, order] : llvm::zip_equal(axes, factors)) {
     std::vector<std::vector<AxisRef>> next;
-    std::vector<int64_t> order = primeFactors(axis.size);
-    do {
-      for (std::vector<AxisRef> atoms : result) {
+    bool hasMore = true;
+    while (hasMore && next.size() < maxRefinements) {
+      for (std::vector<AxisRef> atoms : result.all) {
         int64_t pre = axis.pre;
         for (int64_t factor : order) {
           atoms.push_back({axis.axis, pre, factor});
@@ -76,11 +104,15 @@ std::vector<std::vector<AxisRef>> plumb::redistribution::primeRefinements(llvm::
         }
         next.push_back(std::move(atoms));
       }
-    } while (next.size() < maxRefinements && std::next_permutation(order.begin(), order.end()));
-    result = std::move(next);
+      hasMore = std::next_permutation(order.begin(), order.end());
+    }
+    result.areComplete &= !hasMore;
+    result.all = std::move(next);
   }
-  if (result.size() > maxRefinements)
-    result.resize(maxRefinements);
+  if (result.all.size() > maxRefinements) {
+    result.all.resize(maxRefinements);
+    result.areComplete = false;
+  }
   return result;
 }
 

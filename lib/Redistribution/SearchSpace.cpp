@@ -13,7 +13,7 @@ constexpr double ticksPerSecond = 1e12;
 /// are.
 constexpr int64_t maxExactRanks = 128, maxSampledRanks = 16;
 /// Ranks that the cost of an exchange looks at.
-constexpr int64_t maxExchangeRanks = 4096;
+constexpr int64_t maxExchangeRanks = 256;
 
 /// At most `limit` of `ranks`, spread so that no digit of the mesh stays fixed.
 std::vector<int64_t> sample(int64_t ranks, int64_t limit) {

@@ -69,6 +69,24 @@ TEST(Plan, LeavesForeignAxesAlone) {
   EXPECT_FALSE(uses(options));
 }
 
+// The work must not grow with the arrangements of the factors of an axis, or with pairs of ranks.
+TEST(Plan, IsBoundedOnLargeMeshes) {
+  for (int64_t size : {8, 1000, 4095, 16384}) {
+    Mesh m = mesh("dp=" + std::to_string(size) + ",tp=8");
+    for (bool exchange : {false, true}) {
+      PlanOptions options;
+      options.topology = Topology();
+      options.exchange = exchange;
+      options.uneven = false;
+      options.maxMoves = 20'000;
+      for (auto [from, to] :
+           {std::pair("[{dp},{}]", "[{},{}]"), std::pair("[{dp},{tp}]", "[{dp,tp},{}]"),
+            std::pair("[{},{tp}] partial{dp}", "[{dp},{tp}]"), std::pair("[{},{}] partial{dp}", "[{},{}]")})
+        planned(m, {size * 8, 64}, layout(m, from), layout(m, to), options);
+    }
+  }
+}
+
 TEST(Plan, SplitsAnAxisInIncompatibleWays) {
   Mesh m = mesh("x=6,y=2");
   auto plan = planned(m, {12, 12}, layout(m, "[{x:(1)2},{}]"), layout(m, "[{},{x:(1)3}]"));
