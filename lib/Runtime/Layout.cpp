@@ -144,15 +144,15 @@ bool isCutByMicrobatch(const Program &program, const Tensor &tensor) {
 }
 
 namespace {
-/// Rows [begin, begin + size) of each block.
+/// Rows [begin, begin + size) of each block, and how many the largest part has.
 struct Range {
-  std::int64_t begin, size;
+  std::int64_t begin, size, padded;
 };
 } // namespace
 
 static Range cut(const Program &program, const Dim &dim, std::span<const std::int64_t> coordinates,
                  std::int64_t microbatch) {
-  Range range{0, dim.size / dim.blocks};
+  Range range{0, dim.size / dim.blocks, dim.size / dim.blocks};
   for (const AxisFactor &factor : axesOf(dim)) {
     auto axis = static_cast<std::size_t>(factor.axis);
     bool inTime = axis == program.mesh.size();
@@ -161,7 +161,7 @@ static Range cut(const Program &program, const Dim &dim, std::span<const std::in
     std::int64_t r = (inTime ? microbatch : coordinates[axis]) / (whole / (factor.pre * n)) % n;
     std::int64_t per = (range.size + n - 1) / n;
     std::int64_t begin = std::min(range.size, per * r), end = std::min(range.size, per * (r + 1));
-    range = {range.begin + begin, end - begin};
+    range = {range.begin + begin, end - begin, (range.padded + n - 1) / n};
   }
   return range;
 }
@@ -169,23 +169,24 @@ static Range cut(const Program &program, const Dim &dim, std::span<const std::in
 Slice::Slice(const Program &program, const Tensor &tensor, std::span<const std::int64_t> coordinates,
              std::int64_t microbatch) {
   std::size_t stride = sizeOf(tensor.dtype);
-  runBytes = totalBytes = stride;
+  runBytes = ownBytes = totalBytes = stride;
   // From the innermost dimension outwards; a loop whose steps are adjacent runs becomes part of the run.
-  auto loop = [&](std::int64_t count, std::size_t step) {
-    if (loops.empty() && step == runBytes)
+  auto loop = [&](std::int64_t count, std::int64_t padded, std::size_t step) {
+    if (loops.empty() && step == runBytes && totalBytes == runBytes)
       runBytes *= static_cast<std::size_t>(count);
     else if (count != 1)
-      loops.push_back({count, step});
-    totalBytes *= static_cast<std::size_t>(count);
+      loops.push_back({count, step, totalBytes});
+    ownBytes *= static_cast<std::size_t>(count);
+    totalBytes *= static_cast<std::size_t>(padded);
   };
   std::span<const Dim> dims = dimsOf(tensor);
   for (std::size_t i = dims.size(); i-- > 0;) {
     Range range = cut(program, dims[i], coordinates, microbatch);
-    loop(range.size, stride);
-    loop(dims[i].blocks, stride * static_cast<std::size_t>(dims[i].size / dims[i].blocks));
+    loop(range.size, range.padded, stride);
+    loop(dims[i].blocks, dims[i].blocks, stride * static_cast<std::size_t>(dims[i].size / dims[i].blocks));
     start += stride * static_cast<std::size_t>(range.begin);
     stride *= static_cast<std::size_t>(dims[i].size);
-    localShape.push_back(range.size * dims[i].blocks);
+    localShape.push_back(range.padded * dims[i].blocks);
   }
   std::ranges::reverse(localShape);
   std::ranges::reverse(loops);
@@ -193,18 +194,21 @@ Slice::Slice(const Program &program, const Tensor &tensor, std::span<const std::
 
 template <class Visit>
 bool Slice::forEachRun(const Visit &visit) const {
-  if (totalBytes == 0)
+  if (ownBytes == 0)
     return true;
   std::vector<std::int64_t> index(loops.size(), 0);
-  std::size_t global = start;
-  for (std::size_t local = 0; local < totalBytes; local += runBytes) {
+  std::size_t global = start, local = 0;
+  for (std::size_t done = 0; done < ownBytes; done += runBytes) {
     if (!visit(local, global))
       return false;
     for (std::size_t i = loops.size(); i-- > 0;) {
       global += loops[i].stride;
+      local += loops[i].localStride;
       if (++index[i] < loops[i].count)
         break;
-      global -= loops[i].stride * static_cast<std::size_t>(loops[i].count);
+      auto count = static_cast<std::size_t>(loops[i].count);
+      global -= loops[i].stride * count;
+      local -= loops[i].localStride * count;
       index[i] = 0;
     }
   }
@@ -212,6 +216,8 @@ bool Slice::forEachRun(const Visit &visit) const {
 }
 
 void Slice::gather(const std::byte *global, std::byte *local) const {
+  if (ownBytes != totalBytes)
+    std::memset(local, 0, totalBytes);
   forEachRun([&](std::size_t to, std::size_t from) {
     std::memcpy(local + to, global + from, runBytes);
     return true;

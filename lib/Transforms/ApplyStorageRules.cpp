@@ -13,17 +13,24 @@
 using namespace mlir;
 using namespace plumb;
 
-/// The layout with dim `dim` also sharded by `axis`, or null where the axis is used or does not divide it.
+/// The layout with dim `dim` also sharded by `axis`, or null where the axis is used, or the dim, cut so far,
+/// is not to be shared out: evenly, or else with rows for all ranks in blocks of one size.
 static LayoutAttr shardFurther(ModuleOp module, LayoutAttr layout, RankedTensorType type, int64_t dim,
-                               StringRef axis) {
+                               StringRef axis, bool evenly) {
   int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
   if (normalized < 0 || normalized >= type.getRank() || layout.isShardedOver(axis))
     return {};
   LayoutAttr result = shardDim(module, layout, normalized, axis, layout.getDims()[normalized].getBlocks());
-  int64_t parts = result.getDims()[normalized].getBlocks();
-  for (AxisRefAttr ref : result.getDims()[normalized].getAxes())
+  if (result == layout)
+    return layout;
+  int64_t rows = type.getDimSize(normalized);
+  DimShardingAttr before = layout.getDims()[normalized], after = result.getDims()[normalized];
+  int64_t parts = 1;
+  for (AxisRefAttr ref : before.getAxes())
     parts *= getAxisSize(module, ref);
-  return type.getDimSize(normalized) % parts == 0 ? result : LayoutAttr();
+  bool mayBeUneven = !evenly && after.getBlocks() == 1 && cutsEvenly(module, rows, before) &&
+                     rows / parts >= getAxisSize(module, after.getAxes().back());
+  return mayBeUneven || cutsEvenly(module, rows, after) ? result : LayoutAttr();
 }
 
 static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::StringSet<> &batchAxes) {
@@ -50,7 +57,9 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
     LayoutAttr layout = parameter.getLayoutAttr(), stored;
     auto type = cast<RankedTensorType>(parameter.getType());
     for (int64_t dim = 0; dim < type.getRank() && !stored; ++dim)
-      stored = shardFurther(module, layout, type, dim, axis);
+      stored = shardFurther(module, layout, type, dim, axis, /*evenly=*/true);
+    if (!stored)
+      stored = shardFurther(module, layout, type, 0, axis, /*evenly=*/false);
     if (!stored) {
       whole += (whole.empty() ? "" : ", ") + names.back();
       continue;
@@ -66,8 +75,9 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
                                     << names.size() << " parameters"
                                     << didYouMean(rule.getMatch().str(), names);
   if (!whole.empty())
-    emitRemark(rule.getLoc()) << "no dim of these parameters is a multiple of " << axis << " = "
-                              << mesh.getAxisSize(axis) << ", they are stored whole: " << whole;
+    emitRemark(rule.getLoc())
+        << "no dim of these parameters, as they are cut already, can be cut further over " << axis << " = "
+        << mesh.getAxisSize(axis) << ", they are stored whole: " << whole;
   return success();
 }
 
@@ -98,7 +108,7 @@ LogicalResult plumb::applyStorageRules(ModuleOp module, ProgramOp program) {
     for (ParameterOp parameter : module.getOps<ParameterOp>()) {
       LayoutAttr layout = parameter.getUpdated() ? *parameter.getUpdated() : parameter.getLayoutAttr();
       LayoutAttr sharded = shardFurther(module, layout, cast<RankedTensorType>(parameter.getType()),
-                                        *placement->shardDim, axis);
+                                        *placement->shardDim, axis, /*evenly=*/false);
       if (sharded && sharded != layout && parameter.getTrainable())
         parameter.setUpdatedAttr(sharded);
     }

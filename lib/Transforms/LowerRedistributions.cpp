@@ -5,6 +5,10 @@
 // cuts dim 0 both are the identity. What a rank keeps of its own tensor is copied dim by dim. Steps that
 // differ from rank to rank become tables of messages.
 //
+// Where shards differ in size they lie in tensors of the largest shard's shape, their padding at the end.
+// Before a dim is cut so it is padded to a multiple, and where such pieces are joined the padding of the
+// whole is dropped: it is that of the last ranks, so it lies at the end again.
+//
 // Layouts are read in digits: axes are split until those of a step are none or all of each axis of the
 // layouts before and after it.
 //
@@ -134,11 +138,13 @@ private:
   FailureOr<Value> lower(RedistributeOp op, const DigitStep &step, Value value, ArrayRef<int64_t> copies) {
     Location loc = op.getLoc();
     for (const redistribution::Layout *layout : {&step.before, &step.after})
-      if (!redistribution::cutsEvenly(*layout, plan->shape))
-        return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo() << " passes the layout "
-                                  << redistribution::toString(plan->mesh, *layout) << " of "
-                                  << redistribution::toString(plan->shape)
-                                  << ", whose shards differ in size; choose sizes that the axes divide";
+      if (!isPaddedAtEnd(*layout))
+        return emitModelError(op)
+               << "from " << op.getFrom() << " to " << op.getTo() << " passes the layout "
+               << redistribution::toString(plan->mesh, *layout) << " of "
+               << redistribution::toString(plan->shape)
+               << ", whose shards differ in size in more than the last axis of a dim; choose "
+                  "sizes that the axes divide";
     switch (step.kind) {
     case StepKind::AllReduce:
       return allReduce(loc, value, step.axes, copies, *step.reduction);
@@ -218,6 +224,7 @@ private:
   }
 
   Value slice(Location loc, const DigitStep &step, Value value) {
+    value = pad(loc, value, step.after, step.axes);
     for (size_t d = 0; d < step.after.dims.size(); ++d) {
       ArrayRef<AxisRef> axes = addedAxes(step.before, step.after, d);
       if (axes.empty())
@@ -264,6 +271,7 @@ private:
                                     axisNames(axes));
       value = view(loc, value, shape);
     }
+    value = trim(loc, value, step.before, step.axes);
     if (!copied.empty() && step.reduction == Reduction::Sum)
       value = ccl::KeepFirstOp::create(builder, loc, value.getType(), value, axisNames(copied));
     return value;
@@ -281,6 +289,10 @@ private:
 
   FailureOr<Value> exchange(RedistributeOp op, const DigitStep &step, Value value) {
     Location loc = op.getLoc();
+    if (!cutsEvenly(step.before, plan->shape) || !cutsEvenly(step.after, plan->shape))
+      return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
+                                << " moves shards that differ in size between dims in a way that is not "
+                                   "supported; choose sizes that the axes divide";
     Step core;
     core.kind = step.kind == StepKind::Permute ? StepKind::Permute : StepKind::Exchange;
     llvm::append_range(core.axes, step.axes);
@@ -344,6 +356,83 @@ private:
     return RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
   }
 
+  /// The dims of `fine` in which shards differ in size may do so by their last axis only.
+  bool isPaddedAtEnd(const redistribution::Layout &layout) const {
+    return llvm::all_of(llvm::zip_equal(layout.dims, plan->shape), [](auto pair) {
+      auto &[dim, size] = pair;
+      unsigned count = dim.axes.size();
+      return cutsEvenly(dim, size, count) ||
+             (cutsEvenly(dim, size, count - 1) && blocksOf(dim, size).size() == 1 && dim.unit == 1);
+    });
+  }
+
+  /// A dim that `axes` cut into shards of different sizes: `outer` pieces of `size` elements, of which each
+  /// is padded to `padded` elements.
+  struct PaddedDim {
+    size_t dim;
+    int64_t outer, size, padded;
+  };
+
+  SmallVector<PaddedDim> paddedDims(const redistribution::Layout &fine, ArrayRef<AxisRef> axes) const {
+    SmallVector<PaddedDim> result;
+    for (auto [d, dim] : llvm::enumerate(fine.dims)) {
+      if (cutsEvenly(dim, plan->shape[d], dim.axes.size()) || !llvm::is_contained(axes, dim.axes.back()))
+        continue;
+      PaddedDim entry{d, 1, plan->shape[d], 0};
+      for (const AxisRef &axis : ArrayRef<AxisRef>(dim.axes).drop_back()) {
+        entry.size /= axis.size;
+        entry.outer *= llvm::is_contained(axes, axis) ? axis.size : 1;
+      }
+      entry.padded = redistribution::ceilDiv(entry.size, dim.axes.back().size) * dim.axes.back().size;
+      result.push_back(entry);
+    }
+    return result;
+  }
+
+  /// A local tensor in rows: what is outside of the pieces of a dim, the elements of a piece, what is inside.
+  static SmallVector<int64_t> pieceRows(ArrayRef<int64_t> shape, const PaddedDim &of, int64_t size) {
+    SmallVector<int64_t> rows{of.outer, size, 1};
+    for (size_t other = 0; other < shape.size(); ++other)
+      if (other != of.dim)
+        rows[other < of.dim ? 0 : 2] *= shape[other];
+    return rows;
+  }
+
+  /// Makes the dims that `axes` are to cut further multiples of them.
+  Value pad(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
+    for (const PaddedDim &dim : paddedDims(fine, axes)) {
+      auto type = cast<RankedTensorType>(value.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      SmallVector<int64_t> rows = pieceRows(shape, dim, dim.size), zeros = rows;
+      zeros[1] = dim.padded - dim.size;
+      Value padding = nn::FillOp::create(builder, loc, RankedTensorType::get(zeros, type.getElementType()),
+                                         builder.getF64FloatAttr(0));
+      Value whole = nn::CatOp::create(builder, loc, ValueRange{view(loc, value, rows), padding}, int64_t(1));
+      shape[dim.dim] = dim.outer * dim.padded;
+      value = view(loc, whole, shape);
+    }
+    return value;
+  }
+
+  /// The inverse, once the dims are joined.
+  Value trim(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
+    for (const PaddedDim &dim : paddedDims(fine, axes)) {
+      auto type = cast<RankedTensorType>(value.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      SmallVector<int64_t> kept = pieceRows(shape, dim, dim.size), rest = kept;
+      rest[1] = dim.padded - dim.size;
+      auto typed = [&](ArrayRef<int64_t> sizes) {
+        return RankedTensorType::get(sizes, type.getElementType());
+      };
+      auto split = nn::SplitOp::create(builder, loc, TypeRange{typed(kept), typed(rest)},
+                                       view(loc, value, pieceRows(shape, dim, dim.padded)), int64_t(1));
+      shape[dim.dim] = dim.outer * dim.size;
+      // A result of its own, to say the layout of.
+      value = nn::ViewOp::create(builder, loc, typed(shape), split.getPieces().front());
+    }
+    return value;
+  }
+
   /// How the dims of a coarse local tensor fall apart when `axes` cut them further.
   struct Decomposition {
     SmallVector<int64_t>
@@ -396,6 +485,7 @@ private:
 
   /// A tensor as a row of the blocks into which `axes` cut it further.
   Value splitOff(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
+    value = pad(loc, value, fine, axes);
     Decomposition parts = decompose(cast<RankedTensorType>(value.getType()).getShape(), fine, axes);
     value = transpose(loc, view(loc, value, parts.shape), parts.permutation);
     SmallVector<int64_t> shape{sizeOf(axes)};
@@ -416,7 +506,7 @@ private:
       permuted.push_back(parts.shape[dim]);
       inverse[dim] = position;
     }
-    return view(loc, transpose(loc, view(loc, blocks, permuted), inverse), coarse);
+    return trim(loc, view(loc, transpose(loc, view(loc, blocks, permuted), inverse), coarse), fine, axes);
   }
 
   //===--------------------------------------------------------------------===//

@@ -128,8 +128,61 @@ bool OpSharding::readDim(DimShardingAttr sharding, ArrayRef<int> members, Cuts &
       return false;
     read[members[member]].blocks = blocks;
   }
-  return llvm::all_of(sharding.getAxes(),
-                      [&](AxisRefAttr axis) { return assign(axis, members, member, read); });
+  for (AxisRefAttr axis : sharding.getAxes()) {
+    Cuts before = read;
+    size_t at = member;
+    if (assign(axis, members, member, read))
+      continue;
+    read = before;
+    // The last axis may leave shards of different sizes.
+    if (axis != sharding.getAxes().back() || axis.getName() == kMicrobatchAxis || at == members.size() ||
+        !isAlone(members[at], members) || read[members[at]].blocks != 1)
+      return false;
+    read[members[at]].axes.push_back(axis);
+  }
+  return true;
+}
+
+/// Whether all other factors of a dim have one iteration.
+bool OpSharding::isAlone(int factor, ArrayRef<int> members) const {
+  return llvm::all_of(members, [&](int other) { return other == factor || rule.factors[other].size == 1; });
+}
+
+bool OpSharding::isUneven(int factor, const Cut &cut) const {
+  return rule.factors[factor].size % (product(cut.axes) * cut.blocks) != 0;
+}
+
+/// Whether the op works on shards that are padded to one size: what it makes of the padding stays in the
+/// padding, or is summed away with operands that are zero there. Integers name positions, which padding must
+/// not.
+bool OpSharding::mayBeUneven(int factor) const {
+  const nn::Factor &of = rule.factors[factor];
+  if (of.expanded || of.kind == FactorKind::Replicated)
+    return false;
+  auto isRead = [&](const ShardingRule::Tensor &tensor) {
+    return llvm::any_of(tensor, [&](ArrayRef<int> dim) { return llvm::is_contained(dim, factor); });
+  };
+  auto fits = [&](const ShardingRule::Tensor &tensor, Value value) {
+    return !isRead(tensor) ||
+           (isa<FloatType>(getElementTypeOrSelf(value)) && llvm::all_of(tensor, [&](ArrayRef<int> dim) {
+              return !llvm::is_contained(dim, factor) || isAlone(factor, dim);
+            }));
+  };
+  if (!llvm::all_of(llvm::zip(rule.operands, op->getOperands()),
+                    [&](auto pair) { return fits(std::get<0>(pair), std::get<1>(pair)); }) ||
+      !llvm::all_of(llvm::zip(rule.results, op->getResults()),
+                    [&](auto pair) { return fits(std::get<0>(pair), std::get<1>(pair)); }))
+    return false;
+  if (of.kind == FactorKind::Parallel)
+    return true;
+  // Zeros in an operand make a term of the sum zero if the op is linear in it and all that goes with it.
+  for (int operand = 0; operand < static_cast<int>(rule.operands.size()); ++operand)
+    if (isRead(rule.operands[operand]) && llvm::none_of(rule.linear, [&](ArrayRef<int> set) {
+          return llvm::is_contained(set, operand) &&
+                 llvm::all_of(set, [&](int other) { return isRead(rule.operands[other]); });
+        }))
+      return false;
+  return true;
 }
 
 /// Gives an axis to the first factor that still has parts to give. One that has fewer than the axis has ranks
@@ -179,6 +232,9 @@ void OpSharding::addCandidates(const Cuts &read) {
   for (auto [factor, cut] : llvm::enumerate(read)) {
     Candidate candidate{static_cast<int>(factor), cut};
     bool isWhole = rule.factors[factor].kind == FactorKind::Replicated && !rule.factors[factor].expanded;
+    if (!cut.axes.empty() && isUneven(static_cast<int>(factor), cut) &&
+        !mayBeUneven(static_cast<int>(factor)))
+      continue;
     if (!cut.axes.empty() && !isWhole && !llvm::is_contained(candidates, candidate))
       candidates.push_back(candidate);
   }

@@ -60,11 +60,64 @@ private:
     auto reads = op->getAttrOfType<ArrayAttr>(kReadsAttr);
     if (!reads)
       return success();
-    for (auto [operand, needed] : llvm::zip(op->getOpOperands(), reads.getAsRange<LayoutAttr>()))
+    for (auto [operand, needed] : llvm::zip(op->getOpOperands(), reads.getAsRange<LayoutAttr>())) {
       if (failed(require(operand, needed)))
         return failure();
+      maskPadding(operand);
+    }
     op->removeAttr(kReadsAttr);
     return success();
+  }
+
+  /// Shards that differ in size are padded to the largest. Where a reader sums over such a dim, it reads
+  /// zeros in place of the padding: a tensor of ones that is sharded in the same way is padded with zeros.
+  void maskPadding(OpOperand &operand) {
+    auto reader = dyn_cast<nn::TensorOpInterface>(operand.getOwner());
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    LayoutAttr layout = getLayout(operand.get());
+    if (!reader || llvm::all_of(llvm::zip(type.getShape(), layout.getDims()), [&](auto dim) {
+          return cutsEvenly(module, std::get<0>(dim), std::get<1>(dim));
+        }))
+      return;
+    nn::ShardingRule rule = reader.getShardingRule();
+    for (auto [d, dim] : llvm::enumerate(layout.getDims()))
+      if (!cutsEvenly(module, type.getDimSize(d), dim) &&
+          llvm::any_of(rule.operands[operand.getOperandNumber()][d],
+                       [&](int factor) { return rule.factors[factor].kind == nn::FactorKind::Reduction; }))
+        operand.set(masked(operand.get(), d, reader));
+  }
+
+  Value masked(Value value, size_t d, Operation *reader) {
+    auto type = cast<RankedTensorType>(value.getType());
+    LayoutAttr layout = getLayout(value);
+    builder.setInsertionPoint(reader);
+    ProvenanceScope scope(builder, reader, getPhase(reader));
+    auto fill = [&](ArrayRef<int64_t> shape, Type element, double number) {
+      Value made = nn::FillOp::create(builder, reader->getLoc(), RankedTensorType::get(shape, element),
+                                      builder.getF64FloatAttr(number));
+      setLayouts(made.getDefiningOp(), {layoutWith(layout, shape.size(), 0, {})});
+      return made;
+    };
+    SmallVector<int64_t> shape(type.getRank(), 1);
+    shape[d] = type.getDimSize(d);
+    Value ones = fill(shape, builder.getI1Type(), 1);
+    LayoutAttr sharded = layoutWith(layout, shape.size(), d, layout.getDims()[d]);
+    auto isInside = RedistributeOp::create(builder, reader->getLoc(), ones.getType(), ones, getLayout(ones),
+                                           sharded, TypeAttr());
+    setLayouts(isInside, {sharded});
+    auto where = nn::WhereOp::create(builder, reader->getLoc(), type, isInside.getResult(), value,
+                                     fill({}, type.getElementType(), 0));
+    setLayouts(where, {layout});
+    return where;
+  }
+
+  /// A layout of `rank` dims that shards only dim `d`, as `sharding` says.
+  LayoutAttr layoutWith(LayoutAttr like, size_t rank, size_t d, DimShardingAttr sharding) {
+    MLIRContext *context = module.getContext();
+    SmallVector<DimShardingAttr> dims(rank, DimShardingAttr::get(context, {}, 1));
+    if (sharding)
+      dims[d] = sharding;
+    return LayoutAttr::get(context, like.getMesh(), dims, {});
   }
 
   /// A boundary becomes the redistribution that it asks for, or nothing.

@@ -28,6 +28,8 @@ RedistributionPlans::RedistributionPlans(ModuleOp module) : module(module) {
     options.foreign.push_back(*index);
   // A stage has one local shape per tensor.
   options.uneven = false;
+  // A compilation asks many questions; where meshes have many axes the best plan found so far will do.
+  options.maxMoves = 20'000;
 }
 
 redistribution::Layout RedistributionPlans::toCore(LayoutAttr layout) const {
@@ -109,7 +111,9 @@ FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp
   auto ask = [&](const redistribution::PlanOptions &with) {
     return cache.get(mesh, shape, bytesOf(global), from, to, with);
   };
-  llvm::Expected<const redistribution::Plan *> plan = ask(options);
+  // Shards that differ in size lie padded in tensors of one shape, which collectives move as they are.
+  bool isEven = cutsEvenly(from, shape) && cutsEvenly(to, shape);
+  llvm::Expected<const redistribution::Plan *> plan = ask(isEven ? options : collectives());
   if (plan && !llvm::all_of((*plan)->steps, [&](const auto &step) { return isExecutable(**plan, step); }))
     plan = ask(collectives());
   if (plan)

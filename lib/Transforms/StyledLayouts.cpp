@@ -140,7 +140,9 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
   if (rows % unit)
     return refuse();
   int64_t units = rows / unit;
-  if (units % (parts * ranks) == 0) {
+  // Rows without a structure may be shared out unevenly.
+  bool isPlain = unit == 1 && blocks == 1 && rows % parts == 0;
+  if (units % (parts * ranks) == 0 || isPlain) {
     layout = shardDim(module, layout, normalized, axis, blocks);
     return success();
   }

@@ -1,6 +1,7 @@
 //===- Utils.cpp - What several passes need ---------------------------------===//
 
 #include "plumb/Transforms/Utils.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -30,11 +31,18 @@ int64_t plumb::getAxisSize(ModuleOp module, AxisRefAttr axis) {
   return mesh ? mesh.getAxisSize(axis.getName()) : 1;
 }
 
+bool plumb::cutsEvenly(ModuleOp module, int64_t size, DimShardingAttr dim) {
+  int64_t parts = dim.getAxes().empty() ? 1 : dim.getBlocks();
+  for (AxisRefAttr axis : dim.getAxes())
+    parts *= getAxisSize(module, axis);
+  return size % parts == 0;
+}
+
 RankedTensorType plumb::getLocalType(ModuleOp module, RankedTensorType global, LayoutAttr layout) {
   SmallVector<int64_t> shape(global.getShape());
   for (auto [size, dim] : llvm::zip(shape, layout.getDims()))
     for (AxisRefAttr axis : dim.getAxes())
-      size /= getAxisSize(module, axis);
+      size = llvm::divideCeilSigned(size, getAxisSize(module, axis));
   return RankedTensorType::get(shape, global.getElementType());
 }
 

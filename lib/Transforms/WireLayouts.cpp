@@ -119,7 +119,8 @@ private:
         int64_t parts = dim.getBlocks();
         for (AxisRefAttr axis : axes)
           parts *= getAxisSize(module, axis);
-        if (local.getDimSize(d) == 0 || local.getDimSize(d) % parts != 0)
+        if (local.getDimSize(d) == 0 || local.getDimSize(d) % parts != 0 ||
+            !cutsEvenly(module, type.getDimSize(d), dim))
           continue;
         SmallVector<DimShardingAttr> dims(layout.getDims());
         SmallVector<AxisRefAttr> cut(dim.getAxes());

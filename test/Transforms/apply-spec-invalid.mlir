@@ -26,8 +26,8 @@ plumb.program @model {}
 // -----
 
 plumb.mesh @mesh ["tp" = 3]
-// expected-error @+1 {{parameter fc.weight has 32 rows in dim 0, which tp = 3 does not divide}}
-plumb.layout_rule "fc" params {weight = {tp = "shard(0)"}}
+// expected-error @+1 {{parameter fc.weight has 32 rows in dim 0, which tp = 3 times 2 blocks does not divide}}
+plumb.layout_rule "fc" params {weight = {tp = "shard(0, blocks=2)"}}
 plumb.module @fc
 // expected-note @+1 {{the parameter, 'tensor<32x4xf32>'}}
 plumb.parameter @fc.weight : tensor<32x4xf32>

@@ -27,8 +27,8 @@ plumb.program @model {
 // -----
 
 plumb.mesh @mesh ["tp" = 4]
-// expected-error @+1 {{a port of module fc has 2 elements in dim 1, which 4 parts do not divide}}
-plumb.layout_rule "fc" {in_dst = {input.0 = {tp = "shard(1)"}}}
+// expected-error @+1 {{a port of module fc has 2 elements in dim 1, which 8 parts do not divide}}
+plumb.layout_rule "fc" {in_dst = {input.0 = {tp = "shard(1, blocks=2)"}}}
 plumb.module @fc
 plumb.program @model {
   // expected-note @+1 {{the value}}

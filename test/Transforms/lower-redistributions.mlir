@@ -93,3 +93,31 @@ plumb.stage @submod_pp_0 index 0 {
   %x = plumb.input "x" index 0 : tensor<4x8xf32>
   %0 = plumb.redistribute %x from <@mesh, [{"a", "b"}, {}]> to <@mesh, [{"b", "a"}, {}]> global tensor<16x8xf32> : (tensor<4x8xf32>) -> tensor<4x8xf32>
 }
+
+// -----
+
+// Shards of different sizes lie padded in tensors of one shape. A dim is padded before it is cut so; where its pieces are joined
+// the padding is dropped.
+
+plumb.mesh @mesh ["dp" = 2, "tp" = 4]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
+// CHECK-LABEL: plumb.stage @uneven
+plumb.stage @uneven index 0 {
+  %x = plumb.input "x" index 0 : tensor<4x3xf32>
+  %y = plumb.input "y" index 1 : tensor<8x10xf32>
+  // CHECK: ccl.all_gather {{.*}} -> tensor<4x4x3xf32>
+  // CHECK: [[JOINED:%.*]] = nn.view {{.*}} -> tensor<4x12x1xf32>
+  // CHECK: nn.split [[JOINED]] dim 1 {{.*}} -> (tensor<4x10x1xf32>, tensor<4x2x1xf32>)
+  %0 = plumb.redistribute %x from <@mesh, [{"dp"}, {"tp"}]> to <@mesh, [{"dp"}, {}]> global tensor<8x10xf32> : (tensor<4x3xf32>) -> tensor<4x10xf32>
+  // CHECK: [[ZERO:%.*]] = nn.fill 0{{.*}} : tensor<8x2x1xf32>
+  // CHECK: nn.cat {{%.*}}, [[ZERO]] dim 1 {{.*}} -> tensor<8x12x1xf32>
+  // CHECK: ccl.extract {{.*}} over ["tp"] {{.*}} -> tensor<8x3xf32>
+  %1 = plumb.redistribute %y from <@mesh, [{}, {}]> to <@mesh, [{}, {"tp"}]> global tensor<8x10xf32> : (tensor<8x10xf32>) -> tensor<8x3xf32>
+  // CHECK: nn.cat
+  // CHECK: ccl.reduce_scatter {{.*}} -> tensor<8x3xf32>
+  %2 = plumb.redistribute %y from <@mesh, [{}, {}], partial = {"tp" : sum}> to <@mesh, [{}, {"tp"}]> global tensor<8x10xf32> : (tensor<8x10xf32>) -> tensor<8x3xf32>
+  // CHECK-NOT: nn.cat
+  // CHECK: ccl.all_to_all {{.*}} -> tensor<4x1x3xf32>
+  // CHECK: nn.split {{.*}} -> (tensor<1x10x1xf32>, tensor<1x2x1xf32>)
+  %3 = plumb.redistribute %x from <@mesh, [{"dp"}, {"tp"}]> to <@mesh, [{"dp", "tp"}, {}]> global tensor<8x10xf32> : (tensor<4x3xf32>) -> tensor<1x10xf32>
+}

@@ -41,7 +41,8 @@ std::string describeShape(std::span<const std::int64_t> shape);
 bool isCutByMicrobatch(const Program &program, const Tensor &tensor);
 
 /// The part of a global row-major tensor that one rank holds (of one microbatch), as nested strided loops
-/// over runs of adjacent elements. In the local slice the runs follow each other densely.
+/// over runs of adjacent elements. All ranks' tensors have the shape of the largest part; behind a smaller
+/// one lies padding, which is zero when the slice is gathered.
 class Slice {
 public:
   /// `coordinates` of a rank; `microbatch` counts only where the tensor is cut by it.
@@ -61,7 +62,7 @@ public:
 private:
   struct Loop {
     std::int64_t count;
-    std::size_t stride; ///< Bytes in the global tensor.
+    std::size_t stride, localStride; ///< Bytes in the global tensor, and in the local one.
     bool operator==(const Loop &) const = default;
     auto operator<=>(const Loop &) const = default;
   };
@@ -72,7 +73,7 @@ private:
   std::vector<std::int64_t> localShape;
   std::vector<Loop> loops; ///< Outermost first.
   std::size_t start = 0;   ///< Byte offset of the first run in the global tensor.
-  std::size_t runBytes = 0, totalBytes = 0;
+  std::size_t runBytes = 0, ownBytes = 0, totalBytes = 0; ///< Of a run, without and with padding.
 };
 
 } // namespace plumb

@@ -40,7 +40,8 @@ public:
   OpSharding(mlir::ModuleOp module, nn::TensorOpInterface op);
 
   /// Takes notice of how an operand arrives. A sharding that the factors of the op cannot express, three
-  /// heads over two ranks, is an error at the op, with the numbers.
+  /// heads over two ranks, is an error at the op, with the numbers. Shards of a dim that is no product of
+  /// others may differ in size.
   mlir::LogicalResult addOperand(unsigned index, LayoutAttr arriving);
 
   /// Takes notice of how a reader wants a result, as far as the op can express it.
@@ -76,6 +77,9 @@ private:
   nn::FactorKind kindOf(const nn::Factor &factor) const { return factor.expanded.value_or(factor.kind); }
   int64_t product(llvm::ArrayRef<AxisRefAttr> axes) const;
   bool readDim(DimShardingAttr sharding, llvm::ArrayRef<int> members, Cuts &read) const;
+  bool isAlone(int factor, llvm::ArrayRef<int> members) const;
+  bool isUneven(int factor, const Cut &cut) const;
+  bool mayBeUneven(int factor) const;
   bool assign(AxisRefAttr axis, llvm::ArrayRef<int> members, size_t &member, Cuts &read) const;
   mlir::LogicalResult emitInexpressible(unsigned index, unsigned dim, DimShardingAttr sharding) const;
   void addCandidates(const Cuts &read);

@@ -400,8 +400,12 @@ def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
     call on blocks; packing before and unpacking after it are views and transposes, kernels like any other. A slice is a
     view, or a strided copy of the rank's own blocks. A permute or an exchange is a `ccl.exchange`, between copies where
     its messages do not lie in the tensors as they are. The sum over the copies of a parameter on several pipeline
-    coordinates joins the reduction over its batch axes. Shards that differ in size are refused. A `ccl.rotate` of a
-    sharded dim becomes a `ccl.exchange` in the same way.
+    coordinates joins the reduction over its batch axes. A `ccl.rotate` of a sharded dim becomes a `ccl.exchange` in the
+    same way.
+
+    Shards that differ in size lie in tensors of the largest one's shape. Before a dim is cut so it is padded with zeros to
+    a multiple; where the pieces are joined, what is beyond its end is dropped. Only the last axis of a dim may leave a
+    remainder; anything else is refused.
 
     Input:
 

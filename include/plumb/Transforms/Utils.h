@@ -27,8 +27,13 @@ int64_t getMicrobatches(mlir::ModuleOp module);
 /// Size of a mesh axis, of a factor of one, or of `microbatch`.
 int64_t getAxisSize(mlir::ModuleOp module, AxisRefAttr axis);
 
-/// The type of one rank's shard (of one microbatch) of a tensor. Sizes divide: `propagate-layouts` has
-/// checked it.
+/// Whether all shards of a dim of `size` elements are equal.
+bool cutsEvenly(mlir::ModuleOp module, int64_t size, DimShardingAttr dim);
+
+/// The type of one rank's shard (of one microbatch) of a tensor. Where sizes do not divide, it is that of the
+/// largest shard: the others are padded at the end, with what nobody may read (`propagate-layouts` lets only
+/// the last axis of a dim that is no product of others cut it so, and `plan-boundaries` masks what is
+/// summed).
 mlir::RankedTensorType getLocalType(mlir::ModuleOp module, mlir::RankedTensorType global, LayoutAttr layout);
 
 /// The state that holds the number of finished steps, made at its first use.
