@@ -34,12 +34,12 @@ mlir::LogicalResult applyAttentionRule(mlir::ModuleOp module, ProgramOp program)
 /// An input whose element `i` is the number `i`, cut as `cut` says; made at its first use.
 mlir::Value getNumbers(ProgramOp program, llvm::StringRef name, int64_t count, DimShardingAttr cut);
 
-/// Takes batch normalisation in training apart: statistics of the whole batch, or of what the plan says. Inputs
-/// must have their layouts already.
+/// Takes batch normalisation in training apart: statistics of the whole batch, or of what the plan says.
+/// Inputs must have their layouts already.
 mlir::LogicalResult applyBatchNormRule(mlir::ModuleOp module, ProgramOp program);
 
-/// Takes dropout apart: random numbers of the plan's seed for each element of the whole batch. Inputs must have
-/// their layouts already.
+/// Takes dropout apart: random numbers of the plan's seed for each element of the whole batch. Inputs must
+/// have their layouts already.
 mlir::LogicalResult applySeedRule(mlir::ModuleOp module, ProgramOp program);
 
 /// Turns split rules and a split policy into markers.

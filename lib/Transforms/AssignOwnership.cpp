@@ -169,7 +169,7 @@ private:
   ProgramOp program;
   OpBuilder builder;
   SharingRules rules;
-  int64_t copies, stages = 0; ///< Of each stage; of each copy.
+  int64_t copies, stages = 0;                        ///< Of each stage; of each copy.
   llvm::StringMap<SmallVector<Operation *>> readers; ///< Of each parameter.
 };
 

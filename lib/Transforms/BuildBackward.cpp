@@ -163,7 +163,8 @@ private:
           operand.set(made);
   }
 
-  /// The value made anew in front of `reader`, or null if it is no rotated one of the forward pass of its stage.
+  /// The value made anew in front of `reader`, or null if it is no rotated one of the forward pass of its
+  /// stage.
   Value rotateAgain(Value value, Operation *reader, Operation *lastForward,
                     llvm::DenseMap<Value, Value> &again) {
     auto rotation = value.getDefiningOp<ccl::RotateOp>();

@@ -53,8 +53,8 @@ TEST(Plan, CutsBlocksAndUnits) {
       }
 }
 
-/// Ranks along an axis that nothing is cut over may take parts of a sum off each other, unless they hold something
-/// else.
+/// Ranks along an axis that nothing is cut over may take parts of a sum off each other, unless they hold
+/// something else.
 TEST(Plan, LeavesForeignAxesAlone) {
   Mesh m = mesh("pp=8,dp=4");
   auto uses = [&](const PlanOptions &options) {
