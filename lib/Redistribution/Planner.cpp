@@ -146,9 +146,10 @@ private:
     Step wide = step;
     wide.axes.clear();
     for (unsigned axis = 0; axis < plan.mesh.axes.size(); ++axis) {
-      bool isPartial = llvm::any_of(step.before.partial,
-                                    [&](const PartialAxis &partial) { return partial.axis.axis == axis; });
-      if (!isPartial && plan.mesh.axes[axis].size > 1)
+      bool isFixed = llvm::is_contained(options.foreign, axis) ||
+                     llvm::any_of(step.before.partial,
+                                  [&](const PartialAxis &partial) { return partial.axis.axis == axis; });
+      if (!isFixed && plan.mesh.axes[axis].size > 1)
         wide.axes.push_back(wholeAxis(plan.mesh, axis));
       else if (llvm::any_of(step.axes, [&](const AxisRef &ref) { return ref.axis == axis; }))
         return;
