@@ -61,7 +61,8 @@ static void importDropout(NodeBuilder &node) {
 static void importNativeDropout(NodeBuilder &node) {
   double probability = node.number("p");
   Dropped result = dropped(node, node.tensor("input"), node.boolean("train", true) ? probability : 0);
-  node.setResults({result.value, result.kept});
+  auto flags = RankedTensorType::get(shapeOf(result.value), node.builder().getI1Type());
+  node.setResults({result.value, result.kept ? result.kept : filled(node, flags, 1)});
 }
 
 ArrayRef<AtenTarget> elementwiseTargets() {

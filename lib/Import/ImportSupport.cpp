@@ -152,11 +152,11 @@ Value countAlong(NodeBuilder &node, int64_t size, int64_t dim, int64_t rank) {
 }
 
 Dropped dropped(NodeBuilder &node, Value value, double probability) {
-  auto flags = RankedTensorType::get(shapeOf(value), node.builder().getI1Type());
   if (!(probability >= 0 && probability <= 1))
     node.refuse("elements cannot be dropped with the probability " + std::to_string(probability));
   if (probability == 0)
-    return {value, filled(node, flags, 1)};
+    return {value, Value()};
+  auto flags = RankedTensorType::get(shapeOf(value), node.builder().getI1Type());
   ResultRange results =
       node.create<DropoutOp>({value.getType(), flags}, value, {{"probability", node.attribute(probability)}});
   return {results[0], results[1]};

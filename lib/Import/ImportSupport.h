@@ -68,6 +68,7 @@ mlir::Value repeatInterleaved(NodeBuilder &node, mlir::Value value, int64_t dim,
 struct Dropped {
   mlir::Value value, kept;
 };
+/// Nothing is dropped with the probability 0: then `kept` is null.
 Dropped dropped(NodeBuilder &node, mlir::Value value, double probability);
 
 //===-- Arguments ---------------------------------------------------------===//

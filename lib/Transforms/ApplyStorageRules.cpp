@@ -70,7 +70,8 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
     parameter.setGatheredAttr(layout);
     parameter.setGather(rule.getGather());
   }
-  if (!matched)
+  // What is said of all parameters holds for a model that has none.
+  if (!matched && rule.getMatch() != "*")
     return emitError(rule.getLoc()) << "pattern \"" << rule.getMatch() << "\" matches none of "
                                     << names.size() << " parameters"
                                     << didYouMean(rule.getMatch().str(), names);

@@ -140,8 +140,8 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
   if (rows % unit)
     return refuse();
   int64_t units = rows / unit;
-  // Rows without a structure may be shared out unevenly.
-  bool isPlain = unit == 1 && blocks == 1 && rows % parts == 0;
+  // Rows without a structure may be shared out unevenly; experts that are none would keep ranks idle.
+  bool isPlain = unit == 1 && blocks == 1 && rows % parts == 0 && rule.getStyle() != "expert";
   if (units % (parts * ranks) == 0 || isPlain) {
     layout = shardDim(module, layout, normalized, axis, blocks);
     return success();

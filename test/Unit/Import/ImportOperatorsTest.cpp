@@ -112,7 +112,8 @@ TEST(ImportOperators, Attention) {
   EXPECT_NE(built(with("is_causal", {{"as_bool", true}})).find("nn.softmax %4 causal"), std::string::npos);
   // Numbers are added to the scores, where they broadcast.
   EXPECT_NE(refused(with("attn_mask", tensor("x0"))).find("does not broadcast"), std::string::npos);
-  EXPECT_NE(refused(with("dropout_p", {{"as_float", 0.1}})).find("dropout"), std::string::npos);
+  EXPECT_NE(built(with("dropout_p", {{"as_float", 0.1}})).find("plumb.dropout %5"), std::string::npos);
+  EXPECT_NE(refused(with("dropout_p", {{"as_float", 1.5}})).find("cannot be dropped"), std::string::npos);
   EXPECT_NE(built(with("enable_gqa", {{"as_bool", true}})).find("nn.softmax"), std::string::npos);
   inputs[1] = inputs[2] = {{2, 2, 5, 16}};
   EXPECT_NE(refused(with("enable_gqa", {{"as_bool", true}})).find("3 query heads cannot share 2 heads"),

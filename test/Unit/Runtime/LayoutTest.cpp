@@ -39,13 +39,17 @@ Program program(std::int64_t microbatches) {
           .step = nullptr};
 }
 
-/// The global rows of one dimension, by the definition: cut a list of rows again and again.
+constexpr std::int64_t kPadding = -1;
+
+/// The global rows of one dimension, by the definition: cut a list of rows again and again. Behind the rows
+/// of each block lies padding, up to as many as the largest part has.
 std::vector<std::int64_t> rows(const Program &program, const Dim &dim,
                                const std::vector<std::int64_t> &coordinates, std::int64_t microbatch) {
   std::vector<std::int64_t> all;
   for (std::int64_t block = 0; block < dim.blocks; ++block) {
     std::vector<std::int64_t> mine(static_cast<std::size_t>(dim.size / dim.blocks));
     std::iota(mine.begin(), mine.end(), block * (dim.size / dim.blocks));
+    std::size_t largest = mine.size();
     for (const AxisFactor &factor : dim.axes) {
       if (factor.axis < 0)
         break;
@@ -58,13 +62,16 @@ std::vector<std::int64_t> rows(const Program &program, const Dim &dim,
       std::size_t begin = std::min(mine.size(), per * r), end = std::min(mine.size(), per * (r + 1));
       mine = {mine.begin() + static_cast<std::ptrdiff_t>(begin),
               mine.begin() + static_cast<std::ptrdiff_t>(end)};
+      largest = (largest + n - 1) / n;
     }
+    mine.resize(largest, kPadding);
     all.insert(all.end(), mine.begin(), mine.end());
   }
   return all;
 }
 
-/// Byte offsets, in the global tensor, of the elements of a local slice in row-major order.
+/// Byte offsets, in the global tensor, of the elements of a local slice in row-major order; kAbsent for
+/// padding.
 std::vector<std::size_t> elements(const Program &program, const Tensor &tensor,
                                   const std::vector<std::int64_t> &coordinates, std::int64_t microbatch) {
   std::vector<std::size_t> result{0};
@@ -72,12 +79,15 @@ std::vector<std::size_t> elements(const Program &program, const Tensor &tensor,
     std::vector<std::size_t> next;
     for (std::size_t prefix : result)
       for (std::int64_t row : rows(program, tensor.dims[i], coordinates, microbatch))
-        next.push_back(prefix * static_cast<std::size_t>(tensor.dims[i].size) +
-                       static_cast<std::size_t>(row));
+        next.push_back(prefix == kAbsent || row == kPadding
+                           ? kAbsent
+                           : prefix * static_cast<std::size_t>(tensor.dims[i].size) +
+                                 static_cast<std::size_t>(row));
     result = std::move(next);
   }
   for (std::size_t &element : result)
-    element *= sizeOf(tensor.dtype);
+    if (element != kAbsent)
+      element *= sizeOf(tensor.dtype);
   return result;
 }
 
@@ -118,12 +128,19 @@ TEST(Slices, AgreeWithBruteForce) {
         ASSERT_EQ(slice.shape().size(), static_cast<std::size_t>(tensor.rank));
         std::vector<std::byte> local(slice.bytes());
         slice.gather(global.data(), local.data());
+        const std::byte zeros[8] = {};
         for (std::size_t i = 0; i < expected.size(); ++i)
-          ASSERT_EQ(std::memcmp(&local[i * size], &global[expected[i]], size), 0);
+          ASSERT_EQ(
+              std::memcmp(&local[i * size], expected[i] == kAbsent ? zeros : &global[expected[i]], size), 0);
+        // What lies in the padding is nobody's.
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          if (expected[i] == kAbsent)
+            local[i * size] = std::byte{0xff};
         slice.scatter(local.data(), rebuilt.data());
         EXPECT_TRUE(slice.equals(local.data(), global.data()));
-        if (!local.empty()) {
-          local.back() ^= std::byte{1};
+        auto own = std::ranges::find_if(expected, [](std::size_t element) { return element != kAbsent; });
+        if (own != expected.end()) {
+          local[static_cast<std::size_t>(own - expected.begin()) * size] ^= std::byte{1};
           EXPECT_FALSE(slice.equals(local.data(), global.data()));
         }
       }
