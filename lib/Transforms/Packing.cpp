@@ -2,6 +2,7 @@
 
 #include "Packing.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include <iterator>
 
 using namespace plumb;

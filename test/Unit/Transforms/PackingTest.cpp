@@ -75,4 +75,55 @@ TEST(Packing, RandomBlocksNeverOverlap) {
   }
 }
 
+TEST(Packing, TimesThatOverlapOrTouchAreJoined) {
+  llvm::SmallVector<std::pair<int64_t, int64_t>> times{{5, 7}, {0, 1}, {2, 3}, {6, 9}, {12, 12}};
+  joinTimes(times);
+  EXPECT_EQ(times, (llvm::SmallVector<std::pair<int64_t, int64_t>>{{0, 3}, {5, 9}, {12, 12}}));
+}
+
+TEST(Packing, BlocksOfOtherTimesShareMemory) {
+  TimedBlock blocks[] = {{128, {{0, 1}, {4, 5}}}, {64, {{2, 3}}}, {64, {{3, 4}}}};
+  EXPECT_EQ(placeBlocks(blocks), 192);
+  EXPECT_EQ(blocks[0].offset, 0);
+  EXPECT_EQ(blocks[1].offset, 0);
+  EXPECT_EQ(blocks[2].offset, 128);
+}
+
+/// Whether no two blocks that are in use at one time overlap, and all lie in `size` bytes.
+bool isPlacement(llvm::ArrayRef<TimedBlock> blocks, int64_t size) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i].offset < 0 || blocks[i].offset + alignUp(blocks[i].bytes) > size)
+      return false;
+    for (size_t j = 0; j < i; ++j)
+      for (auto [begin, last] : blocks[i].times)
+        for (auto [otherBegin, otherLast] : blocks[j].times)
+          if (begin <= otherLast && otherBegin <= last &&
+              blocks[i].offset < blocks[j].offset + alignUp(blocks[j].bytes) &&
+              blocks[j].offset < blocks[i].offset + alignUp(blocks[i].bytes))
+            return false;
+  }
+  return true;
+}
+
+TEST(Packing, RandomTimedBlocksNeverOverlap) {
+  std::mt19937 random(2);
+  auto draw = [&](int64_t below) { return static_cast<int64_t>(random() % static_cast<unsigned>(below)); };
+  for (int round = 0; round < 200; ++round) {
+    std::vector<TimedBlock> blocks, values;
+    for (int i = 0; i < 30; ++i) {
+      TimedBlock &block = blocks.emplace_back(TimedBlock{draw(500) + 1, {}});
+      for (int64_t k = draw(3); k >= 0; --k) {
+        int64_t begin = draw(40);
+        block.times.push_back({begin, begin + draw(6)});
+      }
+      joinTimes(block.times);
+      values.push_back({block.bytes, {block.times.front()}});
+    }
+    EXPECT_TRUE(isPlacement(blocks, placeBlocks(blocks)));
+    Packed packed = packValues(values);
+    EXPECT_TRUE(isPlacement(values, packed.size));
+    EXPECT_GE(packed.size, packed.peak);
+  }
+}
+
 } // namespace
