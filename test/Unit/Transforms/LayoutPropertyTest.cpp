@@ -367,12 +367,13 @@ TEST_F(LayoutProperty, StepEqualsUnsplitModel) {
     rejected += isRejected;
     // A plan is rejected because sizes do not divide, because nothing reads a module whose port it names,
     // because a port cuts the batch so far that no row is left for each microbatch, or because no output
-    // needs what a stage computes.
+    // needs what a stage computes or a parameter that could be stored.
     bool isDue = error.find("divide") != std::string::npos ||
                  error.find("no such ports") != std::string::npos ||
                  error.find("not walked in microbatches") != std::string::npos ||
                  error.find("makes in microbatches") != std::string::npos ||
-                 error.find("add split points") != std::string::npos;
+                 error.find("add split points") != std::string::npos ||
+                 error.find("matches none of 0 parameters") != std::string::npos;
     ASSERT_TRUE(!isRejected || isDue) << "seed " << seed << ": " << error << "\n" << text;
     ASSERT_LE(rejected, wanted) << "most plans are rejected, the last: " << error;
   }
