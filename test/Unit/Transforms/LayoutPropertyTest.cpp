@@ -190,7 +190,7 @@ private:
     }
     case 2:
       open({}, x.shape, x.shape);
-      values.push_back({emit("nn.relu " + x.name, x.type(), x.shape), x.shape});
+      values.push_back({emit((isExact ? "nn.relu " : "nn.tanh ") + x.name, x.type(), x.shape), x.shape});
       return;
     case 3:
       open({{width}}, x.shape, x.shape);
@@ -235,14 +235,17 @@ private:
     Value a = cut(q), b = cut(x);
     Shape scores{8, heads, 4, 4}, turned{8, 4, heads, size};
     Value s{einsum("bhid,bhjd->bhij", a, b, scores), scores};
-    if (flip())
+    if (flip()) {
+      isExact = false;
       s.name = emit("nn.softmax " + s.name + (flip() ? " causal" : ""), s.type(), scores);
+    }
     Value y{einsum("bhij,bhjd->bhid", s, b, a.shape), a.shape};
     Value t{emit("nn.transpose " + y.name + " [0, 2, 1, 3]", y.type(), turned), turned};
     values.push_back({emit("nn.view " + t.name, t.type(), x.shape), x.shape});
   }
 
   void addNorm(const Value &x) {
+    isExact = false;
     int64_t width = x.shape.back();
     open({{width}}, x.shape, x.shape);
     std::string name = "%" + std::to_string(names++);
@@ -282,6 +285,8 @@ private:
   std::string header, parameters, body, module;
   std::vector<Value> values;
   int names = 0, modules = 0;
+  /// Whether all values are sums of products of inputs, the same in any order: a kink at 0 is safe then.
+  bool isExact = true;
 };
 
 /// Integers are rows of the table, or classes.
@@ -373,7 +378,8 @@ TEST_F(LayoutProperty, StepEqualsUnsplitModel) {
                  error.find("not walked in microbatches") != std::string::npos ||
                  error.find("makes in microbatches") != std::string::npos ||
                  error.find("add split points") != std::string::npos ||
-                 error.find("matches none of 0 parameters") != std::string::npos;
+                 error.find("matches none of 0 parameters") != std::string::npos ||
+                 error.find("blocks are sharded, which is not supported") != std::string::npos;
     ASSERT_TRUE(!isRejected || isDue) << "seed " << seed << ": " << error << "\n" << text;
     ASSERT_LE(rejected, wanted) << "most plans are rejected, the last: " << error;
   }
