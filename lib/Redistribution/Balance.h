@@ -27,8 +27,9 @@ struct Tile {
 
 /// Gives every receiver j the elements of `wanted[j]` that `held[j]` lacks, each once, from members that hold
 /// them, and spreads the load: no member sends much more than the most that one receives. Where the holders
-/// alone do not allow that, receivers hand on what they got. Any two sets in `held` are equal or disjoint, and together they cover `wanted`.
-/// Among equally loaded holders the one with the least `distance(holder, receiver)` sends, then the first.
+/// alone do not allow that, receivers hand on what they got. Any two sets in `held` are equal or disjoint,
+/// and together they cover `wanted`. Among equally loaded holders the one with the least `distance(holder,
+/// receiver)` sends, then the first.
 std::vector<Tile> balanceTiles(llvm::ArrayRef<IndexSet> held, llvm::ArrayRef<IndexSet> wanted,
                                llvm::function_ref<int64_t(int64_t, int64_t)> distance);
 

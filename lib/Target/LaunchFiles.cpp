@@ -11,13 +11,16 @@ namespace plumb {
 static std::string toLabel(const std::string &text) {
   std::string label;
   for (char c : text)
-    label += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '-';
+    label += std::isalnum(static_cast<unsigned char>(c))
+                 ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                 : '-';
   while (!label.empty() && label.back() == '-')
     label.pop_back();
   return label.empty() || !std::isalpha(static_cast<unsigned char>(label[0])) ? "plumb-" + label : label;
 }
 
-static std::string replaceAll(std::string text, const std::vector<std::pair<std::string, std::string>> &values) {
+static std::string replaceAll(std::string text,
+                              const std::vector<std::pair<std::string, std::string>> &values) {
   for (const auto &[key, value] : values)
     for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + value.size()))
       text.replace(at, key.size(), value);
@@ -66,7 +69,8 @@ export MASTER_ADDR MASTER_PORT
 exec srun --kill-on-bad-exit=1 ./program "$@"
 )text";
 
-static constexpr const char *kJobSet = R"text(# The @RANKS@ ranks of @MODEL@ as a JobSet. Set the image, which holds this folder under /plumb, and the arguments.
+static constexpr const char *kJobSet =
+    R"text(# The @RANKS@ ranks of @MODEL@ as a JobSet. Set the image, which holds this folder under /plumb, and the arguments.
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata:

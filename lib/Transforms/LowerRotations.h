@@ -6,8 +6,8 @@
 
 namespace plumb {
 
-/// Turns each `ccl.rotate` of a stage whose dim is sharded into an exchange between the ranks, with copies around
-/// it where a rank keeps some of its elements; others stay, computations of one rank.
+/// Turns each `ccl.rotate` of a stage whose dim is sharded into an exchange between the ranks, with copies
+/// around it where a rank keeps some of its elements; others stay, computations of one rank.
 mlir::LogicalResult lowerRotations(mlir::ModuleOp module);
 
 } // namespace plumb

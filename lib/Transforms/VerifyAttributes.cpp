@@ -26,8 +26,8 @@ static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &b
   SmallVector<SlotClass> classes = readSlots(stage);
   for (NamedAttribute part : parts) {
     auto entries = dyn_cast<DenseI64ArrayAttr>(part.getValue());
-    bool ok = entries && entries.size() % 2 == 0 && part.getName() != "begin" &&
-              part.getName() != "reduce" && part.getName() != "update";
+    bool ok = entries && entries.size() % 2 == 0 && part.getName() != "begin" && part.getName() != "reduce" &&
+              part.getName() != "update";
     for (int64_t i = 0; ok && i < entries.size(); i += 2)
       ok = entries[i] >= 0 && entries[i + 1] >= 0 && entries[i + 1] < static_cast<int64_t>(classes.size()) &&
            entries[i] + classes[entries[i + 1]].count() <= bounds.events;

@@ -32,7 +32,8 @@ llvm::LogicalResult verifyTransfers(const Plan &plan);
 llvm::LogicalResult verifyOrder(const Plan &plan);
 /// Whatever reads memory finds there what was meant for it.
 llvm::LogicalResult verifyMemory(const Plan &plan);
-/// Whatever reads a value needs the layout that communication has given it; sums are complete where a step ends.
+/// Whatever reads a value needs the layout that communication has given it; sums are complete where a step
+/// ends.
 llvm::LogicalResult verifyLayouts(const Plan &plan);
 /// Parameters are updated once, on all copies.
 llvm::LogicalResult verifyUpdates(const Plan &plan);

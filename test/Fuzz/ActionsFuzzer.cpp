@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!(*parse(toCSV(*schedule)) == *schedule))
     __builtin_trap();
   int rows = static_cast<int>(schedule->rows.size());
-  for (Transfers transfers : {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
+  for (Transfers transfers :
+       {Transfers::Rendezvous, Transfers::Grouped, Transfers::Async, Transfers::Streams}) {
     Problem problem = Problem::chain(rows, rows, 2);
     problem.placements.clear();
     VerifyOptions options;

@@ -14,12 +14,10 @@
 //   states         name, kind, of (a parameter), dtype, shape, layout, offsets, completed_by: the calls that
 //                  make it whole, once per step
 //   memory         per coordinate: arena and its parts, and where most temporary memory is in use
-//   buffers        per coordinate: stage, made_by, part that writes it, used_in, offset, bytes, slots, stride, ops
-//   streams, events
-//   actions        per coordinate the action list as text
-//   kernels        name, symbol, scratch, flops
-//   certificate    what has been proved, over how many consecutive steps; makespan, bubble and the ranks'
-//   peak
+//   buffers        per coordinate: stage, made_by, part that writes it, used_in, offset, bytes, slots,
+//   stride, ops streams, events actions        per coordinate the action list as text kernels        name,
+//   symbol, scratch, flops certificate    what has been proved, over how many consecutive steps; makespan,
+//   bubble and the ranks' peak
 //                  activations under the costs of `cost_unit`
 //   launch         world_size, and the files beside this one that start the program
 //

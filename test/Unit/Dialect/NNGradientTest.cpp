@@ -232,7 +232,8 @@ TEST(NNGradient, RefusesWhatHasNoDerivative) {
   EXPECT_EQ(
       backwardError("nn.relu_backward %0, %1 : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>", {true}),
       "'nn.relu_backward' op has no second derivative");
-  EXPECT_EQ(backwardError("nn.sgd %0, %1, %2 : (tensor<2xf64>, tensor<2xf64>, tensor<f64>) -> tensor<2xf64>", {true}),
+  EXPECT_EQ(backwardError("nn.sgd %0, %1, %2 : (tensor<2xf64>, tensor<2xf64>, tensor<f64>) -> tensor<2xf64>",
+                          {true}),
             "'nn.sgd' op has no derivative: differentiate the loss, not the optimizer step");
   EXPECT_EQ(
       backwardError("nn.normalize %0 count 1 eps 0.1 : (tensor<2x3xf64>) -> (tensor<2x3xf64>, tensor<2xf64>)",

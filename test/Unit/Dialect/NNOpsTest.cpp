@@ -119,9 +119,10 @@ TEST(NNOps, AdamStep) {
     return p(i) * (1 - 0.1 * 0.01) - 0.3 * m(i) / (std::sqrt(v(i)) * 2.0 + 1e-3);
   });
   expectNear(
-      evaluate("nn.adam %0, %1, %2, %3, %4, %5 epsilon 1.0e-3 decay 0.01 : (tensor<3x5xf64>, tensor<3x5xf64>, "
-               "tensor<3x5xf64>, tensor<f64>, tensor<f64>, tensor<f64>) -> tensor<3x5xf64>",
-               {p, m, v, arrayOf({}, {0.1}), arrayOf({}, {0.3}), arrayOf({}, {2.0})})[0],
+      evaluate(
+          "nn.adam %0, %1, %2, %3, %4, %5 epsilon 1.0e-3 decay 0.01 : (tensor<3x5xf64>, tensor<3x5xf64>, "
+          "tensor<3x5xf64>, tensor<f64>, tensor<f64>, tensor<f64>) -> tensor<3x5xf64>",
+          {p, m, v, arrayOf({}, {0.1}), arrayOf({}, {0.3}), arrayOf({}, {2.0})})[0],
       expected, kExact, "adam");
 }
 
