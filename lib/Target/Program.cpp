@@ -27,7 +27,8 @@ static FailureOr<ProgramPlan> readPlan(ModuleOp module) {
     return failure();
   if (!mesh)
     return module.emitError("there is no plumb.mesh");
-  ProgramPlan plan{module, *pipeline, *actions, SymbolTable(module), mesh, {}, {}, {}, {}, {}, {}, {}};
+  ProgramPlan plan{module, *pipeline, *actions, SymbolTable(module), mesh, {}, {}, {}, {}, {}, {},
+                   {},     {},        {}};
   llvm::append_range(plan.axes, mesh.getAxes().getAsValueRange<StringAttr>());
   for (auto [index, entry] : llvm::enumerate(plan.pipeline.stages)) {
     StageOp stage = entry;

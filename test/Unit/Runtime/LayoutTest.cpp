@@ -27,6 +27,7 @@ Program program(std::int64_t microbatches) {
           .gradients = {},
           .inputs = {},
           .outputs = {},
+          .numbers = {},
           .moments = {},
           .loss = nullptr,
           .counter = nullptr,
