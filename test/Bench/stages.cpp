@@ -2,6 +2,7 @@
 // apply-spec with a policy, split-stages, assign-ownership. Times are of the processor, on one core.
 //
 //   tools/bench stages [OPS]...     5000 10000 20000 40000 if not given
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
