@@ -4,37 +4,19 @@
 NAME.expected.safetensors holds `losses` and some parameters after the last step. Needs PyTorch. Left out are biases of keys:
 their gradients are zero but for rounding, which Adam blows up to whole steps.
 """
-import json, math, os, struct, sys
+import json, math, os
 import torch
 import torch.distributed.pipelining  # registers the marker op of the archive
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS = 3
 KEPT = ["wte.weight", "h.0.attn.c_attn.weight", "h.1.mlp.c_fc.bias", "h.3.mlp.c_proj.weight", "ln_f.weight"]
 
 
-def read(path):
-    data = open(path, "rb").read()
-    (length,) = struct.unpack("<Q", data[:8])
-    types = {"F32": torch.float32, "I64": torch.int64}
-    return {
-        name: torch.frombuffer(bytearray(data[8 + length + info["data_offsets"][0] : 8 + length + info["data_offsets"][1]]), dtype=types[info["dtype"]]).reshape(info["shape"])
-        for name, info in json.loads(data[8 : 8 + length]).items()
-    }
-
-
-def write(path, tensors):
-    header, blobs, offset = {}, [], 0
-    for name, tensor in tensors.items():
-        blob = tensor.detach().contiguous().numpy().tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + len(blob)]}
-        blobs.append(blob)
-        offset += len(blob)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+def save(path, tensors):
+    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
 
 
 def loss_of(p, tokens, targets, heads=4):
@@ -90,7 +72,7 @@ def train(spec, weights, tokens, targets):
 
 
 fixture = os.path.join(HERE, "..", "gpt2_tiny")
-expected = read(fixture + ".expected.safetensors")
+expected = load_file(fixture + ".expected.safetensors")
 weights = dict(torch.export.load(fixture + ".pt2").state_dict)
 weights.pop("lm_head.weight")  # tied
 inputs = expected["input.0"], expected["input.1"]
@@ -98,4 +80,4 @@ assert abs(loss_of(weights, *inputs) - expected["losses"][0]) < 1e-5
 for name, spec in json.load(open(os.path.join(HERE, "optimizers.json"))).items():
     result = train(spec, weights, *inputs)
     print(name, result["losses"].tolist())
-    write(os.path.join(HERE, name + ".expected.safetensors"), result)
+    save(os.path.join(HERE, name + ".expected.safetensors"), result)

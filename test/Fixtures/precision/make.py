@@ -5,37 +5,19 @@ Products are torch's own of bf16 tensors; parameters, norms, softmax, the residu
 has them. bf16.expected.safetensors holds `losses`, gradients of the first step and parameters after the last, and under `f32.…`
 what training in f32 makes of the same: the difference of the two is the size of the rounding. Needs PyTorch.
 """
-import json, os, struct
+import os
 import torch
 import torch.distributed.pipelining  # registers the marker op of the archive
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, RATE = 3, 0.1
 KEPT = ["wte.weight", "h.0.attn.c_attn.weight", "h.0.ln_1.weight", "h.1.mlp.c_fc.bias", "h.3.mlp.c_proj.weight", "ln_f.weight"]
 
 
-def read(path):
-    data = open(path, "rb").read()
-    (length,) = struct.unpack("<Q", data[:8])
-    types = {"F32": torch.float32, "I64": torch.int64}
-    return {
-        name: torch.frombuffer(bytearray(data[8 + length + info["data_offsets"][0] : 8 + length + info["data_offsets"][1]]), dtype=types[info["dtype"]]).reshape(info["shape"])
-        for name, info in json.loads(data[8 : 8 + length]).items()
-    }
-
-
-def write(path, tensors):
-    header, blobs, offset = {}, [], 0
-    for name, tensor in tensors.items():
-        blob = tensor.detach().contiguous().numpy().tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + len(blob)]}
-        blobs.append(blob)
-        offset += len(blob)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+def save(path, tensors):
+    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
 
 
 def loss_of(p, tokens, targets, narrow, heads=4):
@@ -75,11 +57,11 @@ def train(weights, inputs, narrow):
 
 
 fixture = os.path.join(HERE, "..", "gpt2_tiny")
-expected = read(fixture + ".expected.safetensors")
+expected = load_file(fixture + ".expected.safetensors")
 weights = dict(torch.export.load(fixture + ".pt2").state_dict)
 weights.pop("lm_head.weight")  # tied
 inputs = expected["input.0"], expected["input.1"]
 wide, rounded = (train(weights, inputs, narrow) for narrow in (torch.float32, torch.bfloat16))
 assert (wide["losses"] - expected["losses"]).abs().max() < 1e-5
 print("f32", wide["losses"].tolist(), "bf16", rounded["losses"].tolist())
-write(os.path.join(HERE, "bf16.expected.safetensors"), {**rounded, **{"f32." + name: value for name, value in wide.items()}})
+save(os.path.join(HERE, "bf16.expected.safetensors"), {**rounded, **{"f32." + name: value for name, value in wide.items()}})

@@ -9,30 +9,23 @@ average      a moving average of the batch, read before it is written
 functional   the same model as `run_decompositions` makes it functional; values are those of `pictures`
 dropout      dropout of activations, of rows and positions as one dim, of attention weights, of a parameter
 """
-import copy, json, os, struct, sys
+import copy, os, sys
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from safetensors.torch import save_file
 from torch.distributed.pipelining import pipe_split
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 from make_operators import forget_folders
 
-TYPES = {torch.float32: "F32", torch.int64: "I64"}
 
 
 def save(name, tensors):
-    header, data = {}, b""
-    for key, tensor in tensors.items():
-        values = tensor.detach().contiguous().numpy().tobytes()
-        header[key] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(values)]}
-        data += values
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(HERE, name + ".expected.safetensors"), "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
+    values = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}
+    save_file(values, os.path.join(HERE, name + ".expected.safetensors"))
 
 
 def train(name, model, x, microbatches=1, ranks=1):
