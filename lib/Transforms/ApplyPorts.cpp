@@ -210,13 +210,11 @@ private:
     if (dim < 0 || dim >= type.getRank())
       return emitAtPort(value, "\"" + text.getValue() + "\" names a dim that a port of module " + moduleName +
                                    ", with " + Twine(type.getRank()) + " dims, does not have");
-    DimShardingAttr before = layout.getDims()[dim];
     layout = shardDim(module, layout, dim, axis, placement->blocks);
     int64_t parts = placement->blocks;
     for (AxisRefAttr ref : layout.getDims()[dim].getAxes())
       parts *= getAxisSize(module, ref);
-    bool mayBeUneven = placement->blocks == 1 && cutsEvenly(module, type.getDimSize(dim), before);
-    if (type.getDimSize(dim) % parts && !mayBeUneven)
+    if (type.getDimSize(dim) % parts && placement->blocks > 1)
       return emitAtPort(value, "a port of module " + moduleName + " has " + Twine(type.getDimSize(dim)) +
                                    " elements in dim " + Twine(dim) + ", which " + Twine(parts) +
                                    " parts do not divide");

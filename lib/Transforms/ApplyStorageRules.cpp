@@ -28,8 +28,8 @@ static LayoutAttr shardFurther(ModuleOp module, LayoutAttr layout, RankedTensorT
   int64_t parts = 1;
   for (AxisRefAttr ref : before.getAxes())
     parts *= getAxisSize(module, ref);
-  bool mayBeUneven = !evenly && after.getBlocks() == 1 && cutsEvenly(module, rows, before) &&
-                     rows / parts >= getAxisSize(module, after.getAxes().back());
+  bool mayBeUneven =
+      !evenly && after.getBlocks() == 1 && rows / parts >= getAxisSize(module, after.getAxes().back());
   return mayBeUneven || cutsEvenly(module, rows, after) ? result : LayoutAttr();
 }
 

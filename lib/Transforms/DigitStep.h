@@ -29,6 +29,33 @@ struct DigitStep {
     llvm::sort(axes);
   }
 
+  /// Whether shards of a tensor of `shape` differ in size by the last axis of a dim only: then padding lies
+  /// at the end of the dim, on the last ranks.
+  bool isPaddedAtEnd(llvm::ArrayRef<int64_t> shape) const {
+    return llvm::all_of(llvm::zip_equal(before.dims, after.dims, shape), [](auto entry) {
+      auto &[from, to, size] = entry;
+      return isPaddedAtEnd(from, size) && isPaddedAtEnd(to, size);
+    });
+  }
+
+  /// Whether axes are appended to those of dims and nothing else changes.
+  bool onlyAddsAxes() const {
+    return llvm::all_of(llvm::zip_equal(before.dims, after.dims), [](auto dims) {
+      auto &[from, to] = dims;
+      return from.axes.size() <= to.axes.size() &&
+             std::equal(from.axes.begin(), from.axes.end(), to.axes.begin()) &&
+             (from.axes.empty() || from.sameCut(to));
+    });
+  }
+
+  /// Whether the step is a table of messages and copies (see ExchangeTables.h) rather than a collective or a
+  /// part of the tensor.
+  bool isByMessages(llvm::ArrayRef<int64_t> shape) const {
+    using redistribution::StepKind;
+    return kind == StepKind::Permute || kind == StepKind::Exchange ||
+           (kind == StepKind::Slice && !(onlyAddsAxes() && isPaddedAtEnd(shape)));
+  }
+
   int64_t groupSize() const {
     int64_t size = 1;
     for (const redistribution::AxisRef &axis : axes)
@@ -42,6 +69,12 @@ struct DigitStep {
   llvm::SmallVector<redistribution::AxisRef> axes; ///< Of the communicator.
 
 private:
+  static bool isPaddedAtEnd(const redistribution::DimSharding &dim, int64_t size) {
+    unsigned count = dim.axes.size();
+    return cutsEvenly(dim, size, count) ||
+           (cutsEvenly(dim, size, count - 1) && blocksOf(dim, size).size() == 1 && dim.unit == 1);
+  }
+
   void cut(const redistribution::AxisRef &axis) {
     cuts[axis.axis].insert(axis.pre);
     cuts[axis.axis].insert(axis.pre * axis.size);

@@ -1,12 +1,13 @@
 //===- ExchangeTables.cpp - Exchanges as strided copies and messages ---------===//
 //
 // The core describes a step by boxes of local tensors. Here each box becomes rows at a constant distance,
-// which is what one copy of the device does. The shards of all ranks have one shape, so that groups differ
-// only in who their members are.
+// which is what one copy of the device does. Tensors of all ranks have one shape, that of the largest shard,
+// in which a smaller one lies at the front of every dim.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ExchangeTables.h"
+#include "DigitStep.h"
 #include "plumb/Redistribution/Lowering.h"
 
 using namespace plumb;
@@ -80,14 +81,20 @@ void addPieces(llvm::SmallVectorImpl<int64_t> &pieces, llvm::ArrayRef<int64_t> s
 
 class TableBuilder {
 public:
-  explicit TableBuilder(std::vector<RankStep> members) : members(std::move(members)) {}
+  TableBuilder(std::vector<RankStep> members, redistribution::Index before, redistribution::Index after)
+      : members(std::move(members)), before(std::move(before)), after(std::move(after)) {}
 
   ExchangeTables build() {
     ExchangeTables tables;
+    tables.isLocal = llvm::all_of(
+        members, [](const RankStep &member) { return member.sends.empty() && member.receives.empty(); });
     // The tensors themselves serve as buffers if they do so on every member, what stays there included.
-    bool sends = llvm::all_of(members, [](const RankStep &member) { return member.sendsInPlace; });
+    bool sends = llvm::all_of(members, [&](const RankStep &member) {
+      return member.sendsInPlace && liesAsShard(member.localBefore, before);
+    });
     bool receives = llvm::all_of(members, [&](const RankStep &member) {
-      return member.receivesInPlace && (member.copies.empty() || (sends && staysInRuns(member)));
+      return member.receivesInPlace && liesAsShard(member.localAfter, after) &&
+             (member.copies.empty() || (sends && staysInRuns(member)));
     });
     if (!sends)
       tables.sendBuffer = mostOf(&RankStep::sentElements);
@@ -99,15 +106,13 @@ public:
       tables.unpacks.emplace_back();
       tables.sends.push_back(messages(member.sends, sends));
       tables.receives.push_back(messages(member.receives, receives));
-      addCopies(member, receives, tables);
+      addCopies(member, receives && !tables.isLocal, tables);
       if (!sends)
         for (const Message &message : member.sends)
-          addBoxes(message, packedOffset(member.sends, message), member.localBefore, true,
-                   tables.packs.back());
+          addBoxes(message, packedOffset(member.sends, message), before, true, tables.packs.back());
       if (!receives)
         for (const Message &message : member.receives)
-          addBoxes(message, packedOffset(member.receives, message), member.localAfter, false,
-                   tables.unpacks.back());
+          addBoxes(message, packedOffset(member.receives, message), after, false, tables.unpacks.back());
     }
     return tables;
   }
@@ -121,12 +126,18 @@ private:
     return most;
   }
 
+  /// Whether the elements of a shard have the offsets in the tensor that they have in the shard: only the
+  /// outermost dim may be longer.
+  static bool liesAsShard(const redistribution::Index &shard, const redistribution::Index &tensor) {
+    return llvm::ArrayRef(shard).drop_front(!shard.empty()) ==
+           llvm::ArrayRef(tensor).drop_front(!tensor.empty());
+  }
+
   /// Whether what the member keeps is one run of operand and result.
-  static bool staysInRuns(const RankStep &member) {
+  bool staysInRuns(const RankStep &member) const {
     llvm::SmallVector<int64_t> pieces;
     for (const redistribution::LocalCopy &copy : member.copies)
-      addPieces(pieces, copy.source.shape, placeIn(member.localBefore, copy.source),
-                placeIn(member.localAfter, copy.result));
+      addPieces(pieces, copy.source.shape, placeIn(before, copy.source), placeIn(after, copy.result));
     return pieces.size() == 6 && pieces[3] == 1;
   }
 
@@ -147,11 +158,10 @@ private:
   }
 
   /// What stays is copied, or sent to oneself where there is nothing else to copy.
-  static void addCopies(const RankStep &member, bool asMessage, ExchangeTables &tables) {
+  void addCopies(const RankStep &member, bool asMessage, ExchangeTables &tables) const {
     llvm::SmallVector<int64_t> &pieces = tables.copies.back();
     for (const redistribution::LocalCopy &copy : member.copies)
-      addPieces(pieces, copy.source.shape, placeIn(member.localBefore, copy.source),
-                placeIn(member.localAfter, copy.result));
+      addPieces(pieces, copy.source.shape, placeIn(before, copy.source), placeIn(after, copy.result));
     if (!asMessage || pieces.empty())
       return;
     tables.sends.back().append({member.position, pieces[0], pieces[2]});
@@ -169,6 +179,7 @@ private:
   }
 
   std::vector<RankStep> members;
+  redistribution::Index before, after; ///< The shapes of the tensors that hold the shards.
 };
 
 bool isEqual(const ExchangeTables &a, const ExchangeTables &b) {
@@ -184,14 +195,42 @@ size_t sizeOf(const ExchangeTables &tables) {
   return numbers;
 }
 
-} // namespace
+/// The messages of the second group, out of the result of the first.
+RankStep secondRound(const RankStep &first) {
+  RankStep second;
+  second.group = first.group;
+  second.position = first.position;
+  second.localBefore = second.localAfter = first.localAfter;
+  second.sends = first.relays;
+  second.receives = first.relayed;
+  Box whole{redistribution::Index(first.localAfter.size(), 0), first.localAfter};
+  if (whole.volume() > 0)
+    second.copies.push_back({whole, whole});
+  return second;
+}
 
-std::optional<ExchangeTables> plumb::exchangeTables(const redistribution::Mesh &mesh,
-                                                    llvm::ArrayRef<int64_t> shape,
-                                                    const redistribution::Step &step) {
-  if (step.groupSize() > int64_t(maxMembers) || mesh.numRanks() > maxRanks)
+/// The rounds of one group.
+std::vector<ExchangeTables> roundsOf(std::vector<RankStep> members, const redistribution::Index &before,
+                                     const redistribution::Index &after) {
+  std::vector<ExchangeTables> rounds;
+  rounds.push_back(TableBuilder(members, before, after).build());
+  if (llvm::any_of(members, [](const RankStep &member) { return !member.relays.empty(); })) {
+    for (RankStep &member : members)
+      member = secondRound(member);
+    rounds.push_back(TableBuilder(std::move(members), after, after).build());
+  }
+  return rounds;
+}
+
+/// Over `axes`; nothing if groups differ.
+std::optional<std::vector<ExchangeTables>> tablesOver(llvm::ArrayRef<redistribution::AxisRef> axes,
+                                                      const redistribution::Mesh &mesh,
+                                                      llvm::ArrayRef<int64_t> shape,
+                                                      redistribution::Step step) {
+  step.axes.assign(axes.begin(), axes.end());
+  if (step.groupSize() > int64_t(maxMembers))
     return std::nullopt;
-  std::optional<ExchangeTables> tables;
+  std::optional<std::vector<ExchangeTables>> rounds;
   std::vector<bool> done(mesh.numRanks(), false);
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
     if (done[rank])
@@ -199,13 +238,46 @@ std::optional<ExchangeTables> plumb::exchangeTables(const redistribution::Mesh &
     std::vector<RankStep> members = redistribution::lowerGroup(mesh, shape, step, rank);
     for (int64_t member : members.front().group)
       done[member] = true;
-    // Only uneven shards are handed on.
-    if (llvm::any_of(members, [](const RankStep &member) { return !member.relays.empty(); }))
+    std::vector<ExchangeTables> mine =
+        roundsOf(std::move(members), largestLocalShape(mesh, step.before, shape),
+                 largestLocalShape(mesh, step.after, shape));
+    if (llvm::any_of(mine, [](const ExchangeTables &round) { return sizeOf(round) > maxNumbers; }) ||
+        (rounds && !llvm::equal(*rounds, mine, isEqual)))
       return std::nullopt;
-    ExchangeTables mine = TableBuilder(std::move(members)).build();
-    if (sizeOf(mine) > maxNumbers || (tables && !isEqual(*tables, mine)))
-      return std::nullopt;
-    tables = std::move(mine);
+    rounds = std::move(mine);
   }
-  return tables;
+  for (ExchangeTables &round : *rounds)
+    round.axes.assign(axes.begin(), axes.end());
+  return rounds;
+}
+
+/// The digits of a step, and of the axes that cut a tensor of `shape` into shards of different sizes.
+llvm::SmallVector<redistribution::AxisRef>
+axesOfUnevenDims(const DigitStep &step, const redistribution::Step &whole, llvm::ArrayRef<int64_t> shape) {
+  llvm::SmallVector<redistribution::AxisRef> axes = step.axes;
+  for (size_t d = 0; d < shape.size(); ++d)
+    for (auto [dim, digits] : {std::pair(whole.before.dims[d], step.before.dims[d]),
+                               std::pair(whole.after.dims[d], step.after.dims[d])})
+      if (!cutsEvenly(dim, shape[d], dim.axes.size()))
+        llvm::append_range(axes, digits.axes);
+  llvm::sort(axes);
+  axes.erase(llvm::unique(axes), axes.end());
+  return axes;
+}
+
+} // namespace
+
+std::optional<std::vector<ExchangeTables>> plumb::exchangeTables(const redistribution::Mesh &mesh,
+                                                                 llvm::ArrayRef<int64_t> shape,
+                                                                 const redistribution::Step &step) {
+  if (mesh.numRanks() > maxRanks)
+    return std::nullopt;
+  redistribution::Step core = step;
+  if (core.kind != redistribution::StepKind::Permute)
+    core.kind = redistribution::StepKind::Exchange;
+  DigitStep digits(step);
+  if (auto rounds = tablesOver(digits.axes, mesh, shape, core))
+    return rounds;
+  auto more = axesOfUnevenDims(digits, step, shape);
+  return more == digits.axes ? std::nullopt : tablesOver(more, mesh, shape, core);
 }

@@ -39,7 +39,7 @@ public:
   explicit KernelGroups(StageOp stage);
 
   /// In order of position.
-  llvm::ArrayRef<KernelGroup> all() const { return groups; }
+  llvm::ArrayRef<KernelGroup> all() const LLVM_LIFETIME_BOUND { return groups; }
   /// Index of the group of an op, or -1.
   int find(mlir::Operation *op) const;
 

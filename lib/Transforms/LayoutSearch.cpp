@@ -131,12 +131,9 @@ static LogicalResult verifyPort(ModuleOp module, BoundaryOp boundary, LayoutAttr
       text += (text.empty() ? "" : " x ") + axis.getName().str() + " = " +
               std::to_string(getAxisSize(module, axis));
     }
-    // The last axis may cut a dim unevenly.
-    ArrayRef<AxisRefAttr> axes = sharding.getAxes();
-    bool mayBeUneven = !axes.empty() && axes.back().getName() != kMicrobatchAxis &&
-                       sharding.getBlocks() == 1 && parts <= type.getDimSize(dim) &&
-                       cutsEvenly(module, type.getDimSize(dim),
-                                  DimShardingAttr::get(module.getContext(), axes.drop_back(), 1));
+    bool mayBeUneven =
+        sharding.getBlocks() == 1 && parts <= type.getDimSize(dim) &&
+        llvm::none_of(sharding.getAxes(), [](AxisRefAttr axis) { return axis.getName() == kMicrobatchAxis; });
     if (type.getDimSize(dim) % parts == 0 || mayBeUneven)
       continue;
     InFlightDiagnostic diagnostic = emitError(boundary.getLoc());

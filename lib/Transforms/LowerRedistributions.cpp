@@ -7,7 +7,8 @@
 //
 // Where shards differ in size they lie in tensors of the largest shard's shape, their padding at the end.
 // Before a dim is cut so it is padded to a multiple, and where such pieces are joined the padding of the
-// whole is dropped: it is that of the last ranks, so it lies at the end again.
+// whole is dropped: it is that of the last ranks, so it lies at the end again. Shards that differ by more than
+// the last axis of a dim are cut and joined by tables.
 //
 // Layouts are read in digits: axes are split until those of a step are none or all of each axis of the
 // layouts before and after it.
@@ -79,7 +80,7 @@ private:
       SmallVector<int64_t> joined;
       if (step.kind == StepKind::AllReduce && step.reduction == Reduction::Sum)
         std::swap(joined, copies);
-      FailureOr<Value> next = lower(op, DigitStep(step), value, joined);
+      FailureOr<Value> next = lower(op, step, value, joined);
       if (failed(next))
         return failure();
       value = *next;
@@ -135,21 +136,16 @@ private:
   // Steps
   //===--------------------------------------------------------------------===//
 
-  FailureOr<Value> lower(RedistributeOp op, const DigitStep &step, Value value, ArrayRef<int64_t> copies) {
+  FailureOr<Value> lower(RedistributeOp op, const Step &planned, Value value, ArrayRef<int64_t> copies) {
     Location loc = op.getLoc();
-    for (const redistribution::Layout *layout : {&step.before, &step.after})
-      if (!isPaddedAtEnd(*layout))
-        return emitModelError(op)
-               << "from " << op.getFrom() << " to " << op.getTo() << " passes the layout "
-               << redistribution::toString(plan->mesh, *layout) << " of "
-               << redistribution::toString(plan->shape)
-               << ", whose shards differ in size in more than the last axis of a dim; choose "
-                  "sizes that the axes divide";
+    DigitStep step(planned);
+    if (step.isByMessages(plan->shape))
+      return exchange(op, planned, value);
     switch (step.kind) {
     case StepKind::AllReduce:
       return allReduce(loc, value, step.axes, copies, *step.reduction);
     case StepKind::Slice:
-      return onlyAddsAxes(step) ? slice(loc, step, value) : exchange(op, step, value);
+      return slice(loc, step, value);
     case StepKind::Mask:
       return mask(op, step, value);
     case StepKind::AllGather: {
@@ -175,9 +171,9 @@ private:
     }
     case StepKind::Permute:
     case StepKind::Exchange:
-      return exchange(op, step, value);
+      break;
     }
-    llvm_unreachable("all kinds are listed");
+    llvm_unreachable("messages are lowered above");
   }
 
   Value allReduce(Location loc, Value value, ArrayRef<AxisRef> axes, ArrayRef<int64_t> copies,
@@ -212,15 +208,6 @@ private:
     for (const AxisRef &axis : axes)
       size *= axis.size;
     return size;
-  }
-
-  static bool onlyAddsAxes(const DigitStep &step) {
-    return llvm::all_of(llvm::zip(step.before.dims, step.after.dims), [](auto dims) {
-      auto &[before, after] = dims;
-      return before.axes.size() <= after.axes.size() &&
-             std::equal(before.axes.begin(), before.axes.end(), after.axes.begin()) &&
-             (before.axes.empty() || before.sameCut(after));
-    });
   }
 
   Value slice(Location loc, const DigitStep &step, Value value) {
@@ -287,40 +274,47 @@ private:
     }));
   }
 
-  FailureOr<Value> exchange(RedistributeOp op, const DigitStep &step, Value value) {
-    Location loc = op.getLoc();
-    if (!cutsEvenly(step.before, plan->shape) || !cutsEvenly(step.after, plan->shape))
-      return emitModelError(op) << "from " << op.getFrom() << " to " << op.getTo()
-                                << " moves shards that differ in size between dims in a way that is not "
-                                   "supported; choose sizes that the axes divide";
-    Step core;
-    core.kind = step.kind == StepKind::Permute ? StepKind::Permute : StepKind::Exchange;
-    llvm::append_range(core.axes, step.axes);
-    core.before = step.before;
-    core.after = step.after;
-    std::optional<ExchangeTables> tables = exchangeTables(plan->mesh, plan->shape, core);
-    if (!tables)
-      return emitError(loc) << "internal error: the step " << redistribution::toString(plan->mesh, core)
-                            << " has no tables";
-    Type element = cast<RankedTensorType>(value.getType()).getElementType();
-    ArrayAttr axes = axisNames(joined(step.axes));
+  FailureOr<Value> exchange(RedistributeOp op, const Step &step, Value value) {
+    std::optional<std::vector<ExchangeTables>> rounds = exchangeTables(plan->mesh, plan->shape, step);
+    if (!rounds)
+      return emitError(op.getLoc()) << "internal error: the step "
+                                    << redistribution::toString(plan->mesh, step) << " has no tables";
+    SmallVector<int64_t> shape(redistribution::largestLocalShape(plan->mesh, step.after, plan->shape));
+    auto type = RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
+    for (const ExchangeTables &tables : *rounds)
+      value = tables.isLocal ? cut(op.getLoc(), type, tables, value, cutsEvenly(step.after, plan->shape))
+                             : exchange(op.getLoc(), type, tables, value);
+    return value;
+  }
+
+  Value copy(Location loc, const ExchangeTables &tables, Type type, ValueRange from,
+             ArrayRef<Attribute> pieces) {
+    return ccl::CopyOp::create(builder, loc, type, from, axisNames(joined(tables.axes)),
+                               builder.getArrayAttr(pieces));
+  }
+
+  Value cut(Location loc, RankedTensorType type, const ExchangeTables &tables, Value value, bool evenly) {
+    if (evenly)
+      return copy(loc, tables, type, value, toAttribute(tables.copies));
+    // Ones are cut to tell a shard from its padding, which must be zero then.
+    Value zeros = nn::FillOp::create(builder, loc, type, builder.getF64FloatAttr(0));
+    int64_t all = type.getNumElements();
+    std::vector<SmallVector<int64_t>> everywhere(tables.copies.size(), {0, 0, all, 1, all, all});
+    return copy(loc, tables, type, {zeros, value}, {toAttribute(everywhere), toAttribute(tables.copies)});
+  }
+
+  Value exchange(Location loc, RankedTensorType type, const ExchangeTables &tables, Value value) {
+    auto buffer = [&](int64_t elements) { return RankedTensorType::get({elements}, type.getElementType()); };
     Value sent = value;
-    if (tables->sendBuffer)
-      sent = ccl::CopyOp::create(builder, loc, RankedTensorType::get({*tables->sendBuffer}, element), value,
-                                 axes, builder.getArrayAttr({toAttribute(tables->packs)}));
-    SmallVector<int64_t> shape(redistribution::largestLocalShape(plan->mesh, core.after, plan->shape));
-    auto resultType = RankedTensorType::get(shape, element);
-    Type receivedType =
-        tables->receiveBuffer ? RankedTensorType::get({*tables->receiveBuffer}, element) : resultType;
-    Value received =
-        mark(ccl::ExchangeOp::create(builder, loc, receivedType, sent, communicator(loc, step.axes, {}),
-                                     toAttribute(tables->sends), toAttribute(tables->receives)));
-    if (!tables->receiveBuffer)
+    if (tables.sendBuffer)
+      sent = copy(loc, tables, buffer(*tables.sendBuffer), value, toAttribute(tables.packs));
+    Value received = mark(ccl::ExchangeOp::create(
+        builder, loc, tables.receiveBuffer ? buffer(*tables.receiveBuffer) : type, sent,
+        communicator(loc, tables.axes, {}), toAttribute(tables.sends), toAttribute(tables.receives)));
+    if (!tables.receiveBuffer)
       return received;
-    return ccl::CopyOp::create(
-               builder, loc, resultType, ValueRange{value, received}, axes,
-               builder.getArrayAttr({toAttribute(tables->copies), toAttribute(tables->unpacks)}))
-        .getResult();
+    return copy(loc, tables, type, {value, received},
+                {toAttribute(tables.copies), toAttribute(tables.unpacks)});
   }
 
   //===--------------------------------------------------------------------===//
@@ -354,16 +348,6 @@ private:
   static RankedTensorType blockType(Value blocks) {
     auto type = cast<RankedTensorType>(blocks.getType());
     return RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
-  }
-
-  /// The dims of `fine` in which shards differ in size may do so by their last axis only.
-  bool isPaddedAtEnd(const redistribution::Layout &layout) const {
-    return llvm::all_of(llvm::zip_equal(layout.dims, plan->shape), [](auto pair) {
-      auto &[dim, size] = pair;
-      unsigned count = dim.axes.size();
-      return cutsEvenly(dim, size, count) ||
-             (cutsEvenly(dim, size, count - 1) && blocksOf(dim, size).size() == 1 && dim.unit == 1);
-    });
   }
 
   /// A dim that `axes` cut into shards of different sizes: `outer` pieces of `size` elements, of which each

@@ -134,9 +134,11 @@ bool OpSharding::readDim(DimShardingAttr sharding, ArrayRef<int> members, Cuts &
     if (assign(axis, members, member, read))
       continue;
     read = before;
-    // The last axis may leave shards of different sizes.
-    if (axis != sharding.getAxes().back() || axis.getName() == kMicrobatchAxis || at == members.size() ||
-        !isAlone(members[at], members) || read[members[at]].blocks != 1)
+    member = at;
+    // Axes may leave shards of different sizes, but all microbatches have one.
+    bool isWalked = llvm::any_of(sharding.getAxes(),
+                                 [](AxisRefAttr other) { return other.getName() == kMicrobatchAxis; });
+    if (isWalked || at == members.size() || !isAlone(members[at], members) || read[members[at]].blocks != 1)
       return false;
     read[members[at]].axes.push_back(axis);
   }

@@ -1,6 +1,7 @@
 //===- RedistributionPlans.cpp - Passes ask the redistribution core ----------===//
 
 #include "plumb/Transforms/RedistributionPlans.h"
+#include "DigitStep.h"
 #include "ExchangeTables.h"
 #include "plumb/Redistribution/LayoutText.h"
 #include "plumb/Transforms/Utils.h"
@@ -65,13 +66,16 @@ SmallVector<int64_t> RedistributionPlans::shapeOf(RankedTensorType global, Layou
 }
 
 /// Whether a program can hold the step: the tables of a step that differs from rank to rank must be of
-/// bounded size.
+/// bounded size, and collectives move padded shards as they are.
 static bool isExecutable(const redistribution::Plan &plan, const redistribution::Step &step) {
-  if (step.kind != StepKind::Permute && step.kind != StepKind::Exchange)
-    return true;
-  redistribution::Step sorted = step;
-  llvm::sort(sorted.axes);
-  return exchangeTables(plan.mesh, plan.shape, sorted).has_value();
+  DigitStep digits(step);
+  if (digits.isByMessages(plan.shape))
+    return exchangeTables(plan.mesh, plan.shape, step).has_value();
+  return step.dims.empty() || digits.isPaddedAtEnd(plan.shape);
+}
+
+static bool isExecutable(const redistribution::Plan &plan) {
+  return llvm::all_of(plan.steps, [&](const redistribution::Step &step) { return isExecutable(plan, step); });
 }
 
 /// The first axis of `layout` that neither the mesh nor time has.
@@ -98,6 +102,13 @@ redistribution::PlanOptions RedistributionPlans::collectives() const {
   return result;
 }
 
+redistribution::PlanOptions RedistributionPlans::messages() const {
+  redistribution::PlanOptions result = options;
+  llvm::append_range(result.excluded,
+                     ArrayRef{StepKind::AllGather, StepKind::ReduceScatter, StepKind::AllToAll});
+  return result;
+}
+
 FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp op) {
   if (!problem.empty())
     return emitError(findOp<MeshOp>(module).getLoc()) << problem;
@@ -111,11 +122,18 @@ FailureOr<const redistribution::Plan *> RedistributionPlans::plan(RedistributeOp
   auto ask = [&](const redistribution::PlanOptions &with) {
     return cache.get(mesh, shape, bytesOf(global), from, to, with);
   };
-  // Shards that differ in size lie padded in tensors of one shape, which collectives move as they are.
-  bool isEven = cutsEvenly(from, shape) && cutsEvenly(to, shape);
-  llvm::Expected<const redistribution::Plan *> plan = ask(isEven ? options : collectives());
-  if (plan && !llvm::all_of((*plan)->steps, [&](const auto &step) { return isExecutable(**plan, step); }))
+  llvm::Expected<const redistribution::Plan *> plan = ask(options);
+  if (plan && !isExecutable(**plan))
     plan = ask(collectives());
+  if (plan && !isExecutable(**plan))
+    plan = ask(messages());
+  if (plan && !isExecutable(**plan))
+    return emitModelError(op)
+           << "from " << op.getFrom() << " to " << op.getTo() << " moves shards of "
+           << redistribution::toString(shape)
+           << " that differ in size by several axes of a dim, which takes too large a table "
+              "of messages on the mesh "
+           << redistribution::toString(mesh) << "; choose sizes that the axes divide";
   if (plan)
     return *plan;
   llvm::Error error = plan.takeError();

@@ -69,7 +69,8 @@ static void addCost(LaunchOp launch, ModuleOp module, SymbolTable &symbols, sche
 /// When a rank's memory grows and shrinks for the buffers that outlive the phase which makes them.
 static schedule::ActivationChange getActivations(StageOp stage, const SymbolTable &symbols) {
   schedule::ActivationChange change{0, 0, 0};
-  for (const Buffer &buffer : Buffers(stage, symbols).all()) {
+  Buffers buffers(stage, symbols);
+  for (const Buffer &buffer : buffers.all()) {
     if (!buffer.hasOwnMemory() || buffer.isTemporary())
       continue;
     PartKind last = buffer.parts.back().kind, first = buffer.writer.kind;

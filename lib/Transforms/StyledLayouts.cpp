@@ -141,7 +141,7 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
     return refuse();
   int64_t units = rows / unit;
   // Rows without a structure may be shared out unevenly; experts that are none would keep ranks idle.
-  bool isPlain = unit == 1 && blocks == 1 && rows % parts == 0 && rule.getStyle() != "expert";
+  bool isPlain = unit == 1 && blocks == 1 && rule.getStyle() != "expert";
   if (units % (parts * ranks) == 0 || isPlain) {
     layout = shardDim(module, layout, normalized, axis, blocks);
     return success();

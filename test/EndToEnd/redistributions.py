@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs random redistributions as programs: redistributions.py PLUMBC --mesh a=2,b=4 --shape 8,16 [--seed 1] [--count 40] [--options JSON]
+"""Runs random redistributions as programs: redistributions.py PLUMBC --mesh a=2,b=4 --shape 8,16 [--seed 1] [--count 40] [--uneven] [--options JSON]
 
 Each output is the input, brought into a random layout, from there into another one, and stored so (or gathered, where the
 store has no name for the layout). Over axes that are partial the parts must add up again. Whatever the steps are, every
@@ -20,8 +20,9 @@ def factors(size, rng):
     return [""], [size]
 
 
-def layout(mesh, shape, rng, partial):
-    """Axes, whole or split, at random dims that they divide, some dims in blocks. Answers text and whether axes are whole."""
+def layout(mesh, shape, rng, partial, uneven):
+    """Axes, whole or split, at random dims that they divide, some dims in blocks; if `uneven`, also at dims that they
+    do not divide. Answers text and whether axes are whole."""
     dims, rest, sums, whole = [[] for _ in shape], [], [], True
     blocks = [rng.choice([1, 1, 1, 2]) if size % 2 == 0 else 1 for size in shape]
     left = [size // b for size, b in zip(shape, blocks)]
@@ -32,9 +33,9 @@ def layout(mesh, shape, rng, partial):
     rng.shuffle(digits)
     for text, size, is_whole in digits:
         where = rng.randrange(len(shape) + 2)
-        if where < len(shape) and left[where] % size == 0:
+        if where < len(shape) and (left[where] % size == 0 or uneven and blocks[where] == 1):
             dims[where].append(text)
-            left[where] //= size
+            left[where] = -(-left[where] // size)
             whole &= is_whole
         elif partial and where == len(shape) and is_whole:
             sums.append(f"{text} : sum")
@@ -42,7 +43,7 @@ def layout(mesh, shape, rng, partial):
     return f"<@mesh, [{inside}]" + (f", partial = {{{', '.join(sums)}}}" if sums else "") + ">", whole
 
 
-def model(mesh, shape, count, rng):
+def model(mesh, shape, count, rng, uneven):
     tensor = f"tensor<{'x'.join(map(str, shape))}xf32>"
     axes = ", ".join(f'"{name}" = {size}' for name, size in mesh.items())
     lines = [f"plumb.mesh @mesh [{axes}]", "plumb.program @model {", f'  %x = plumb.input "x" index 0 : {tensor}']
@@ -56,8 +57,8 @@ def model(mesh, shape, count, rng):
         return value
 
     for output in range(count):
-        first, _ = layout(mesh, shape, rng, True)
-        second, whole = layout(mesh, shape, rng, False)
+        first, _ = layout(mesh, shape, rng, True, uneven)
+        second, whole = layout(mesh, shape, rng, False, uneven)
         last = change(change("x", none, first), first, second)
         if not whole:
             last = change(last, second, none)
@@ -83,6 +84,7 @@ def main():
     parser.add_argument("--shape", required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--uneven", action="store_true", help="shards may differ in size")
     parser.add_argument("--options", default="{}", help="more keys of the plan spec")
     parser.add_argument("--keep", help="a folder that keeps model and plan")
     arguments = parser.parse_args()
@@ -96,7 +98,7 @@ def main():
         os.makedirs(folder, exist_ok=True)
         paths = {name: os.path.join(folder, name) for name in ("model.mlir", "plan.json", "in", "none", "expected", "saved")}
         with open(paths["model.mlir"], "w") as file:
-            file.write(model(mesh, shape, arguments.count, random.Random(arguments.seed)))
+            file.write(model(mesh, shape, arguments.count, random.Random(arguments.seed), arguments.uneven))
         with open(paths["plan.json"], "w") as file:
             json.dump({"mesh": mesh, "inputs": {"x": "replicate"}, **json.loads(arguments.options)}, file)
         values = [float(i) for i in range(elements)]

@@ -10,12 +10,12 @@ plumb.stage @submod_pp_0 index 0 {
 
 // -----
 
-plumb.mesh @mesh ["dp" = 2, "tp" = 2]
+plumb.mesh @mesh ["dp" = 64, "tp" = 3]
 plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
 plumb.stage @submod_pp_0 index 0 {
-  %x = plumb.input "x" index 0 : tensor<8x5xf32>
-  // expected-error @+1 {{whose shards differ in size in more than the last axis of a dim; choose sizes that the axes divide}}
-  %0 = plumb.redistribute %x from <@mesh, [{}, {}]> to <@mesh, [{}, {"dp", "tp"}]> global tensor<8x5xf32> : (tensor<8x5xf32>) -> tensor<8x2xf32>
+  %x = plumb.input "x" index 0 : tensor<8x1001xf32>
+  // expected-error @+1 {{moves shards of 8,1001 that differ in size by several axes of a dim, which takes too large a table of messages on the mesh dp=64,tp=3; choose sizes that the axes divide}}
+  %0 = plumb.redistribute %x from <@mesh, [{}, {}]> to <@mesh, [{}, {"dp", "tp"}]> global tensor<8x1001xf32> : (tensor<8x1001xf32>) -> tensor<8x6xf32>
 }
 
 // -----

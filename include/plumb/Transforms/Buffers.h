@@ -44,7 +44,7 @@ public:
   Buffers(StageOp stage, const mlir::SymbolTable &symbols);
 
   /// In order of their first definition.
-  llvm::ArrayRef<Buffer> all() const { return buffers; }
+  llvm::ArrayRef<Buffer> all() const LLVM_LIFETIME_BOUND { return buffers; }
   const Buffer &find(mlir::Value value) const { return buffers[ids.lookup(value)]; }
   int64_t getId(mlir::Value value) const { return ids.lookup(value); }
   /// Whether the value that is stored does not lie in the state's memory.

@@ -51,7 +51,7 @@ public:
     int factor;
     int64_t parts;
   };
-  llvm::ArrayRef<Expansion> getExpansions() const { return expansions; }
+  llvm::ArrayRef<Expansion> getExpansions() const LLVM_LIFETIME_BOUND { return expansions; }
 
 private:
   struct Need {

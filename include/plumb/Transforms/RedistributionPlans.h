@@ -39,7 +39,10 @@ public:
   double transferCost(mlir::RankedTensorType local, llvm::StringRef axis) const;
 
 private:
+  /// Options for plans of collectives alone, and of messages and sums alone, which cope with shards that
+  /// differ in size in any way.
   redistribution::PlanOptions collectives() const;
+  redistribution::PlanOptions messages() const;
 
   mutable mlir::ModuleOp module; ///< A handle; asking it its name is not const in MLIR.
   redistribution::Mesh mesh;
