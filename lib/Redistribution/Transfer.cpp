@@ -13,6 +13,7 @@ using namespace plumb::redistribution;
 namespace {
 
 constexpr unsigned across = 0, relay = 1, share = 2;
+constexpr int64_t maxPairs = 1 << 22, maxMessages = 1 << 18;
 
 template <typename... Ts>
 llvm::Error failure(const char *format, Ts &&...args) {
@@ -55,7 +56,8 @@ public:
       : plan(plan), held(setsOf(plan.source, plan.held, plan.shape, nullptr)),
         wanted(setsOf(plan.target, plan.to, plan.shape, &plan.neutral)), rounds(3) {}
 
-  void run() {
+  /// False if it takes too many messages.
+  bool run() {
     std::vector<IndexSet> needed;
     for (auto [rank, set] : llvm::enumerate(wanted))
       needed.push_back(plan.neutral[rank] ? IndexSet(plan.shape.size()) : set);
@@ -73,15 +75,20 @@ public:
     });
     for (const Block &source : sources)
       for (const Block &target : targets)
-        if (IndexSet tile = intersect(source.elements, target.elements); volume(tile) > 0)
+        if (IndexSet tile = intersect(source.elements, target.elements); volume(tile) > 0 && !isFull())
           route(tile, source.holders, target.holders);
+    if (isFull())
+      return false;
     for (std::vector<TileMessage> &round : rounds)
       if (!round.empty())
         plan.rounds.push_back(std::move(round));
     tally(sources, targets);
+    return true;
   }
 
 private:
+  bool isFull() const { return messages > maxMessages; }
+
   int64_t node(int64_t device) const { return plan.nodeSize ? device / plan.nodeSize : 0; }
 
   bool isNeutral(int64_t device) const {
@@ -139,6 +146,8 @@ private:
     for (auto [i, piece] : llvm::enumerate(pieces)) {
       if (volume(piece) == 0)
         continue;
+      if (isFull())
+        return;
       send(across, pick(holders, node(devices[i])), devices[i], piece);
       spread(devices[i], devices, piece);
       for (llvm::ArrayRef<int64_t> other : others) {
@@ -176,6 +185,7 @@ private:
       crossing += count;
     }
     rounds[round].push_back({sender, receiver, elements});
+    ++messages;
   }
 
   static int64_t largest(const std::map<int64_t, int64_t> &loads) {
@@ -216,7 +226,7 @@ private:
   std::vector<IndexSet> held, wanted;
   std::vector<std::vector<TileMessage>> rounds;
   std::map<int64_t, int64_t> deviceOut, deviceIn, nodeOut, nodeIn;
-  int64_t crossing = 0;
+  int64_t crossing = 0, messages = 0;
 };
 
 /// The ways to resolve a partial source: scattered to the end of each dimension, or reduced everywhere.
@@ -251,6 +261,10 @@ llvm::Expected<TransferPlan> plumb::redistribution::planTransfer(const Placement
     return error;
   if (nodeSize < 0)
     return failure("a node of {0} devices", nodeSize);
+  // Every shard is compared with every other.
+  if (source.mesh.numRanks() * target.mesh.numRanks() > maxPairs)
+    return failure("{0} ranks times {1} are more than {2} pairs", source.mesh.numRanks(),
+                   target.mesh.numRanks(), maxPairs);
   std::optional<TransferPlan> best;
   double least = 0;
   for (const Layout &held : resolvedLayouts(from)) {
@@ -269,7 +283,9 @@ llvm::Expected<TransferPlan> plumb::redistribution::planTransfer(const Placement
         return prepare.takeError();
       plan.prepare = std::move(*prepare);
     }
-    TransferPlanner(plan).run();
+    if (!TransferPlanner(plan).run())
+      return failure("{0} -> {1} from {2} to {3} takes more than {4} messages", toString(source.mesh, held),
+                     toString(target.mesh, to), toString(source.mesh), toString(target.mesh), maxMessages);
     double bytes = (plan.prepare ? plan.prepare->bytes : 0) + double(plan.busiestNodeBytes) +
                    double(plan.busiestDeviceBytes);
     if (!best || bytes < least) {

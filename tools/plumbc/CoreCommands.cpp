@@ -10,10 +10,12 @@
 #include "plumb/Redistribution/Interpreter.h"
 #include "plumb/Redistribution/LayoutText.h"
 #include "plumb/Redistribution/Report.h"
+#include "plumb/Redistribution/TransferReport.h"
 #include "plumb/Schedule/Command.h"
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <numeric>
 
 using namespace plumb;
 
@@ -111,7 +113,7 @@ void plumb::addScheduleCommand(CLI::App &app, Command &command) {
 namespace {
 
 struct RedistributeArguments {
-  std::string mesh, shape, from, to, batch, topology;
+  std::string mesh, shape, from, to, batch, topology, toMesh, fromDevices, toDevices;
   std::optional<int64_t> memoryLimit;
   bool json = false, noExchange = false, why = false;
 };
@@ -144,6 +146,54 @@ int answerBatch(const RedistributeArguments &arguments, const redistribution::Pl
   return wrong ? kInternalError : rejected ? kRejected : kSuccess;
 }
 
+/// A mesh on the devices that are named, or on those from `first` on.
+llvm::Expected<redistribution::Placement> place(const redistribution::Mesh &mesh, llvm::StringRef devices,
+                                                int64_t first) {
+  redistribution::Placement placement{mesh, {}};
+  if (devices.empty()) {
+    placement.devices.resize(mesh.numRanks());
+    std::iota(placement.devices.begin(), placement.devices.end(), first);
+    return placement;
+  }
+  auto parsed = redistribution::parseDevices(devices);
+  if (!parsed)
+    return parsed.takeError();
+  placement.devices = std::move(*parsed);
+  return placement;
+}
+
+/// From `mesh` to another one.
+int runTransfer(const RedistributeArguments &arguments, const redistribution::Mesh &mesh,
+                llvm::ArrayRef<int64_t> shape, const redistribution::Layout &from,
+                const redistribution::PlanOptions &options) {
+  auto toMesh = redistribution::parseMesh(arguments.toMesh);
+  if (!toMesh)
+    return reject("--to-mesh", toMesh.takeError());
+  auto to = redistribution::parseLayout(*toMesh, arguments.to);
+  if (!to)
+    return reject("--to", to.takeError());
+  auto source = place(mesh, arguments.fromDevices, 0);
+  if (!source)
+    return reject("--from-devices", source.takeError());
+  auto target = place(*toMesh, arguments.toDevices, mesh.numRanks());
+  if (!target)
+    return reject("--to-devices", target.takeError());
+  auto plan = redistribution::planTransfer(*source, from, *target, *to, shape, /*elementBytes=*/4,
+                                           options.topology ? options.topology->nodeSize : 0, options);
+  if (!plan)
+    return reject("redistribute", plan.takeError());
+  llvm::Error error = redistribution::verifyTransfer(*plan);
+  if (!error && plan->prepare)
+    error = redistribution::verifyPlan(*plan->prepare);
+  if (error) {
+    llvm::errs() << "plumbc: internal error: " << llvm::toString(std::move(error)) << "\n";
+    return kInternalError;
+  }
+  llvm::outs() << (arguments.json ? redistribution::transferJson(*plan) + "\n"
+                                  : redistribution::transferText(*plan));
+  return kSuccess;
+}
+
 int runRedistribute(const RedistributeArguments &arguments) {
   redistribution::PlanOptions options;
   options.exchange = !arguments.noExchange;
@@ -160,9 +210,6 @@ int runRedistribute(const RedistributeArguments &arguments) {
   auto from = redistribution::parseLayout(*mesh, arguments.from);
   if (!from)
     return reject("--from", from.takeError());
-  auto to = redistribution::parseLayout(*mesh, arguments.to);
-  if (!to)
-    return reject("--to", to.takeError());
   if (!arguments.topology.empty()) {
     Diagnostics diagnostics;
     std::optional<Source> source = Source::open(arguments.topology, diagnostics);
@@ -174,6 +221,11 @@ int runRedistribute(const RedistributeArguments &arguments) {
       return reject(arguments.topology, topology.takeError());
     options.topology = *topology;
   }
+  if (!arguments.toMesh.empty())
+    return runTransfer(arguments, *mesh, *shape, *from, options);
+  auto to = redistribution::parseLayout(*mesh, arguments.to);
+  if (!to)
+    return reject("--to", to.takeError());
   auto plan = redistribution::planRedistribution(*mesh, *shape, /*elementBytes=*/4, *from, *to, options);
   if (!plan)
     return reject("redistribute", plan.takeError());
@@ -198,7 +250,14 @@ void plumb::addRedistributeCommand(CLI::App &app, Command &command) {
   auto *to = sub->add_option("--to", arguments->to, "[{},{dp,tp}]");
   sub->add_flag("--json", arguments->json);
   sub->add_flag("--no-exchange", arguments->noExchange, "no grouped point-to-point step");
-  sub->add_flag("--why", arguments->why, "also print what was not chosen");
+  auto *why = sub->add_flag("--why", arguments->why, "also print what was not chosen");
+  auto *toMesh = sub->add_option("--to-mesh", arguments->toMesh,
+                                 "the mesh of --to where it is another one, as that of a next stage")
+                     ->excludes(why);
+  sub->add_option("--from-devices", arguments->fromDevices, "0-3: the devices of the ranks of --mesh")
+      ->needs(toMesh);
+  sub->add_option("--to-devices", arguments->toDevices, "of --to-mesh; by default those that follow")
+      ->needs(toMesh);
   sub->add_option("--topology", arguments->topology, "JSON file with bandwidths and latencies");
   sub->add_option("--memory-limit", arguments->memoryLimit, "bytes that a step may need on a rank")
       ->check(CLI::PositiveNumber);

@@ -60,8 +60,9 @@ struct TransferPlan {
   int64_t nodeBoundBytes = 0;
 };
 
-/// Fails when a layout is invalid, a placement does not name one device per rank or names one twice, or the
-/// source cannot be resolved.
+/// Fails when a layout is invalid, a placement does not name one device per rank or names one twice, the
+/// source cannot be resolved, the meshes have more than four million pairs of ranks, or a
+/// quarter of a million messages do not suffice.
 llvm::Expected<TransferPlan> planTransfer(const Placement &source, const Layout &from,
                                           const Placement &target, const Layout &to,
                                           llvm::ArrayRef<int64_t> shape, int64_t elementBytes,

@@ -404,8 +404,9 @@ def LowerRedistributions : Plumb_Pass<"lower-redistributions"> {
     same way.
 
     Shards that differ in size lie in tensors of the largest one's shape. Before a dim is cut so it is padded with zeros to
-    a multiple; where the pieces are joined, what is beyond its end is dropped. Only the last axis of a dim may leave a
-    remainder; anything else is refused.
+    a multiple; where the pieces are joined, what is beyond its end is dropped. Where more than the last axis of a dim
+    leaves a remainder, shards are cut by a `ccl.copy` and travel by a `ccl.exchange`; messages that are handed on make
+    a second one.
 
     Input:
 
