@@ -5,6 +5,7 @@
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Transforms/LayoutSearch.h"
+#include "plumb/Transforms/Ownership.h"
 #include "plumb/Transforms/Passes.h"
 
 using namespace mlir;
@@ -218,9 +219,14 @@ private:
     if (failed(accumulated(accumulate)))
       return failure();
     state.setLayoutAttr(arriving.withPartial({}));
-    for (int64_t copy = 0; copy < stageCopies; ++copy)
-      if (failed(completeSum(store, copy * stages + getStage(store), arriving)))
+    for (int64_t copy = 0; copy < stageCopies; ++copy) {
+      int64_t stage = copy * stages + getStage(store);
+      // Ranks that exchange something do so in one order; see getFirstStage.
+      if (stageCopies > 1)
+        stage = getFirstStage(module, getPipelineCoordinate(module, stage));
+      if (failed(completeSum(store, stage, arriving)))
         return failure();
+    }
     store.erase();
     return success();
   }

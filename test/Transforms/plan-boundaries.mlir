@@ -94,3 +94,29 @@ plumb.program @model {
   %q = nn.sgd %p, %w, %r {plumb.phase = #plumb.phase<update>} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
   plumb.store @w, %q {plumb.phase = #plumb.phase<update>} : tensor<4x8xf32>
 }
+
+// -----
+
+// Both ranks have a copy of each stage, rank 0 stages 0 and 3, rank 1 stages 1 and 2. They complete sums over the copies
+// in the first of them, so that both do so in the order of the program.
+
+// CHECK-DAG: plumb.accumulate @written.0, %{{.*}}plumb.stage = 0
+// CHECK-DAG: plumb.accumulate @written.1, %{{.*}}plumb.stage = 1
+// CHECK: %[[A:.*]] = plumb.load @written.0 {{.*}}partial = {"pp" : sum}>], plumb.phase = #plumb.phase<reduce>, plumb.stage = 0
+// CHECK: plumb.redistribute %[[A]] {{.*}}plumb.stage = 0
+// CHECK: %[[B:.*]] = plumb.load @written.0 {{.*}}plumb.stage = 1
+// CHECK: plumb.redistribute %[[B]] {{.*}}plumb.stage = 1
+// CHECK: plumb.load @written.1 {{.*}}plumb.stage = 1
+// CHECK: plumb.load @written.1 {{.*}}plumb.stage = 0
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "dualpipe" microbatches 4 stages_per_rank 2 {plumb.copies = 2 : i64, plumb.ranks = array<i64: 0, 1, 1, 0>}
+plumb.state @written.0 "statistic" : tensor<4xf32>
+plumb.state @written.1 "statistic" : tensor<4xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"microbatch"}, {}]>], plumb.stage = 0 : i64} : tensor<8x4xf32>
+  %s = nn.sum %x dims [0] {plumb.stage = 0 : i64} : (tensor<8x4xf32>) -> tensor<4xf32>
+  plumb.store @written.0, %s {plumb.stage = 0 : i64} : tensor<4xf32>
+  %y = nn.relu %x {plumb.stage = 1 : i64} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %t = nn.sum %y dims [0] {plumb.stage = 1 : i64} : (tensor<8x4xf32>) -> tensor<4xf32>
+  plumb.store @written.1, %t {plumb.stage = 1 : i64} : tensor<4xf32>
+}
