@@ -225,8 +225,10 @@ private:
       RankedTensorType type = convertType(metaOf(spec.value), builder_.getContext());
       const pt2::Weight *weight = archive_.weight(spec.name);
       bool isTrained = spec.kind == pt2::InputKind::Parameter && weight && weight->meta.requiresGrad;
+      bool isSaved = !archive_.nonPersistent().contains(spec.name);
       ParameterOp::create(builder_, builder_.getUnknownLoc(), builder_.getStringAttr(spec.name),
                           TypeAttr::get(type), isTrained ? builder_.getUnitAttr() : UnitAttr(),
+                          isSaved ? UnitAttr() : builder_.getUnitAttr(),
                           aliases.empty() ? ArrayAttr() : builder_.getArrayAttr(aliases),
                           /*layout=*/LayoutAttr(), /*gathered=*/LayoutAttr(), /*gather=*/StringAttr(),
                           /*updated=*/LayoutAttr(), /*owner=*/IntegerAttr(), /*holders=*/DenseI64ArrayAttr());

@@ -233,11 +233,22 @@ bool Pt2Archive::loadWeights(Diagnostics &diagnostics) {
     return false;
   orderWeights();
   aliases_ = aliasGroups(weights_);
+  findNonPersistent();
   for (const auto &[first, second] : partialOverlaps(weights_))
     diagnostics.warning({name_},
                         "\"" + first + "\" and \"" + second +
                             "\" share a part of their storage; they are treated as separate tensors");
   return checkAgainstProgram(diagnostics);
+}
+
+void Pt2Archive::findNonPersistent() {
+  std::set<std::string> saved;
+  for (const InputSpec &spec : program_.inputs)
+    (spec.isSaved() ? saved : nonPersistent_).insert(spec.name);
+  auto isSaved = [&](const std::string &name) { return saved.contains(name); };
+  for (const std::vector<std::string> &group : aliases_)
+    if (std::ranges::any_of(group, isSaved))
+      nonPersistent_.erase(group.front());
 }
 
 const Weight *Pt2Archive::weight(const std::string &fqn) const {

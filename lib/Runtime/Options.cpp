@@ -19,7 +19,7 @@ static bool parseNumber(std::string_view text, Number &result) {
 namespace {
 
 constexpr const char *kUsage =
-    "usage: program [--weights F|DIR] [--source F] [--steps N] [--save F]\n"
+    "usage: program [--weights F|DIR] [--buffers F|DIR] [--source F] [--steps N] [--save F]\n"
     "               [--resume DIR] [--checkpoint DIR [--every K]] [--log F.jsonl] [--timeout S]";
 
 /// Where the value of an option goes: one of the two.
@@ -28,15 +28,12 @@ struct Option {
   std::string Options::*text;
   std::int64_t Options::*number;
 };
-constexpr Option kOptions[] = {{"--weights", &Options::weights, nullptr},
-                               {"--source", &Options::source, nullptr},
-                               {"--inputs", &Options::source, nullptr},
-                               {"--save", &Options::save, nullptr},
-                               {"--checkpoint", &Options::checkpoint, nullptr},
-                               {"--resume", &Options::resume, nullptr},
-                               {"--log", &Options::log, nullptr},
-                               {"--steps", nullptr, &Options::steps},
-                               {"--every", nullptr, &Options::every}};
+constexpr Option kOptions[] = {
+    {"--weights", &Options::weights, nullptr}, {"--buffers", &Options::buffers, nullptr},
+    {"--source", &Options::source, nullptr},   {"--inputs", &Options::source, nullptr},
+    {"--save", &Options::save, nullptr},       {"--checkpoint", &Options::checkpoint, nullptr},
+    {"--resume", &Options::resume, nullptr},   {"--log", &Options::log, nullptr},
+    {"--steps", nullptr, &Options::steps},     {"--every", nullptr, &Options::every}};
 
 void set(Options &options, std::string_view name, std::string_view value) {
   std::int64_t number = 0;

@@ -106,6 +106,8 @@ void Session::loadState() {
   for (const Tensor &parameter : program.parameters)
     if (const TensorView *view = sources.parameters()->find(parameter))
       load(parameter, view->data.data());
+  for (const Tensor &tensor : program.nonPersistent)
+    load(tensor, sources.holderOf(tensor)->find(tensor)->data.data());
   for (const Tensor &moment : program.moments)
     if (sources.checkpoint)
       load(moment, sources.checkpoint->find(std::string_view(moment.name))->data.data());

@@ -46,8 +46,8 @@ static void checkTensor(const Program &program, const Tensor &tensor) {
 }
 
 static void checkProgram(const Program &program) {
-  for (std::span<const Tensor> tensors : {program.parameters, program.gradients, program.inputs,
-                                          program.numbers, program.outputs, program.moments})
+  for (std::span<const Tensor> tensors : {program.parameters, program.nonPersistent, program.gradients,
+                                          program.inputs, program.numbers, program.outputs, program.moments})
     for (const Tensor &tensor : tensors)
       checkTensor(program, tensor);
   bool consistent = program.microbatches >= 1 && program.step && program.streams >= 0 &&
@@ -147,9 +147,26 @@ static void checkInputs(const Program &program, const Options &options, const Te
   }
 }
 
-static void checkWeights(const Program &program, const TensorFiles &file) {
-  for (const Tensor &parameter : program.parameters)
-    checkView(file, parameter, file.find(parameter));
+static void checkWeights(const Program &program, const Sources &sources) {
+  if (const TensorFiles *file = sources.parameters())
+    for (const Tensor &parameter : program.parameters)
+      checkView(*file, parameter, file->find(parameter));
+  for (const Tensor &tensor : program.nonPersistent) {
+    const TensorFiles *file = sources.holderOf(tensor);
+    if (!file)
+      throw Failure(
+          std::string("the program needs '") + tensor.name +
+          "', which the model does not save and no given file has; give what 'plumbc compile --emit "
+          "weights' writes with --buffers");
+    checkView(*file, tensor, file->find(tensor));
+  }
+}
+
+const TensorFiles *Sources::holderOf(const Tensor &nonPersistent) const {
+  for (const TensorFiles *files : {buffers.get(), weights.get()})
+    if (files && files->find(nonPersistent))
+      return files;
+  return nullptr;
 }
 
 const std::byte *Sources::input(const Tensor &tensor, std::int64_t step) const {
@@ -171,6 +188,8 @@ Sources openSources(const Program &program, const Options &options, bool needsIn
   Sources sources;
   if (!options.weights.empty())
     sources.weights = std::make_unique<TensorFiles>(options.weights);
+  if (!options.buffers.empty())
+    sources.buffers = std::make_unique<TensorFiles>(options.buffers);
   if (!options.resume.empty()) {
     sources.checkpoint = std::make_unique<TensorFiles>(findCheckpoint(options.resume));
     sources.firstStep = readStep(*sources.checkpoint);
@@ -181,8 +200,7 @@ Sources openSources(const Program &program, const Options &options, bool needsIn
                        " steps behind it, so that --steps " + std::to_string(options.steps) +
                        " leaves nothing to run");
   }
-  if (const TensorFiles *parameters = sources.parameters())
-    checkWeights(program, *parameters);
+  checkWeights(program, sources);
   if (!options.source.empty()) {
     sources.inputs = std::make_unique<TensorFiles>(options.source);
     checkInputs(program, options, *sources.inputs);

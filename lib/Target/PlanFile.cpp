@@ -168,6 +168,7 @@ static Json getParameters(ModuleOp module) {
     Json entry{{"name", op.getSymName().str()}, {"aliases", toJson(op.getAliasesAttr())}};
     addTensor(entry, op, cast<RankedTensorType>(op.getType()));
     entry["trainable"] = op.getTrainable();
+    entry["persistent"] = !op.getNonpersistent();
     entry["owner"] = op.getOwner() ? Json(*op.getOwner()) : Json();
     entry["holders"] = toJson(op.getHolders().value_or(ArrayRef<int64_t>()));
     entry["offsets"] = toOffsets(op);

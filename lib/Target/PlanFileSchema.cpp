@@ -94,10 +94,11 @@ static constexpr llvm::StringLiteral kSchema = R"json({
       "type": "array",
       "items": {
         "type": "object", "additionalProperties": false,
-        "required": ["name", "aliases", "dtype", "shape", "layout", "trainable", "owner", "holders", "offsets"],
+        "required": ["name", "aliases", "dtype", "shape", "layout", "trainable", "persistent", "owner", "holders", "offsets"],
         "properties": {
           "name": {"type": "string"}, "aliases": {"$ref": "#/$defs/names"}, "dtype": {"$ref": "#/$defs/dtype"},
           "shape": {"$ref": "#/$defs/shape"}, "layout": {"$ref": "#/$defs/layout"}, "trainable": {"type": "boolean"},
+          "persistent": {"type": "boolean", "description": "Whether checkpoints hold it."},
           "owner": {"type": ["integer", "null"], "description": "A stage."},
           "holders": {"type": "array", "items": {"$ref": "#/$defs/count"}, "description": "The stages that have a copy."},
           "offsets": {"$ref": "#/$defs/offsets"}

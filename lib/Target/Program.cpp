@@ -77,10 +77,15 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   field("pipelineAxis", Twine(axis ? static_cast<int>(*axis) : -1));
   field("microbatches", Twine(plan.pipeline.microbatches));
   field("communicators", table(!plan.communicators.empty(), "kCommunicators"));
-  field("parameters", table(!module.getOps<ParameterOp>().empty(), "kParameters"));
+  auto hasParameter = [&](bool isPersistent) {
+    return llvm::any_of(module.getOps<ParameterOp>(),
+                        [&](ParameterOp parameter) { return parameter.getNonpersistent() != isPersistent; });
+  };
+  field("parameters", table(hasParameter(/*isPersistent=*/true), "kParameters"));
   field("gradients", table(hasState(module, "gradient"), "kGradients"));
   field("inputs", table(plan.hasInputs, "kInputs"));
   field("outputs", table(hasState(module, "output"), "kOutputs"));
+  field("nonPersistent", table(hasParameter(/*isPersistent=*/false), "kNonPersistent"));
   field("numbers", table(plan.hasNumbers, "kNumbers"));
   field("moments", table(hasState(module, "moment"), "kMoments"));
   auto scalar = [&](StringRef name, StringRef kind, StringRef symbol) {

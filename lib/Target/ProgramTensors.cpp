@@ -228,12 +228,13 @@ void TensorTables::addState(StateOp state) {
 }
 
 LogicalResult TensorTables::write() {
-  SmallVector<TensorEntry> parameters;
+  SmallVector<TensorEntry> parameters, nonPersistent;
   for (Operation &op : plan.module.getOps()) {
     if (auto parameter = dyn_cast<ParameterOp>(op)) {
       StringRef name = parameter.getSymName();
-      addAliases(parameters.emplace_back(getEntry(&op, cast<RankedTensorType>(parameter.getType()), name)),
-                 name);
+      auto type = cast<RankedTensorType>(parameter.getType());
+      auto &entries = parameter.getNonpersistent() ? nonPersistent : parameters;
+      addAliases(entries.emplace_back(getEntry(&op, type, name)), name);
     } else if (auto state = dyn_cast<StateOp>(op)) {
       addState(state);
     }
@@ -245,6 +246,7 @@ LogicalResult TensorTables::write() {
   plan.hasInputs = !inputs.empty();
   plan.hasNumbers = !numbers.empty();
   const std::pair<StringRef, ArrayRef<TensorEntry>> tables[] = {{"kParameters", parameters},
+                                                                {"kNonPersistent", nonPersistent},
                                                                 {"kGradients", gradients},
                                                                 {"kInputs", inputs},
                                                                 {"kNumbers", numbers},

@@ -54,6 +54,7 @@ private:
     aliases.push_back(other.getSymNameAttr());
     append(other.getAliasesAttr());
     owner.setAliasesAttr(ArrayAttr::get(module.getContext(), aliases));
+    owner.setNonpersistent(owner.getNonpersistent() && other.getNonpersistent());
     for (LoadOp load : program.getBody().getOps<LoadOp>())
       if (load.getSymbol() == other.getSymName())
         load.setSymbolAttr(FlatSymbolRefAttr::get(owner));

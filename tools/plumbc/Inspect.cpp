@@ -25,7 +25,8 @@ static std::string typeText(Type type) {
 static void printParameter(ParameterOp parameter, StringRef name, bool used, unsigned indent,
                            llvm::raw_ostream &os) {
   os.indent(indent) << name << " : " << typeText(parameter.getType())
-                    << (parameter.getTrainable() ? "" : ", frozen");
+                    << (parameter.getTrainable() ? "" : ", frozen")
+                    << (parameter.getNonpersistent() ? ", not saved" : "");
   if (name != parameter.getSymName().rsplit('.').second && name != parameter.getSymName())
     os << ", is " << parameter.getSymName();
   if (ArrayAttr aliases = parameter.getAliasesAttr())

@@ -18,7 +18,7 @@ namespace {
 
 struct Arguments {
   std::string model, plan, output, cpu = "native", target = "host", provider = "threads", inputs, weights,
-                                   save;
+                                   buffers, save;
   std::vector<std::string> dumps;
   std::vector<std::string> emission{"plan", "program", "kernels", "launch"};
   int steps = 1;
@@ -122,6 +122,8 @@ int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &f
   std::vector<std::string> command = launcherOf(*module, arguments.provider);
   command.insert(command.end(), {folder.file(name), "--weights", arguments.weights, "--inputs",
                                  arguments.inputs, "--steps", std::to_string(arguments.steps)});
+  if (!arguments.buffers.empty())
+    command.insert(command.end(), {"--buffers", arguments.buffers});
   if (!save.empty())
     command.insert(command.end(), {"--save", save});
   return runCommand(command, quiet);
@@ -144,6 +146,10 @@ int runModel(Arguments arguments) {
   if (arguments.weights.empty()) {
     arguments.weights = folder.file("weights.safetensors");
     writeWeights(*driver.archive(), driver.planSpec().init, arguments.weights, driver.diagnostics());
+  } else if (std::string buffers = folder.file("buffers.safetensors");
+             driver.archive() &&
+             writeNonPersistent(*driver.archive(), driver.planSpec().init, buffers, driver.diagnostics())) {
+    arguments.buffers = buffers;
   }
   if (arguments.inputs.empty() && !driver.diagnostics().hasErrors()) {
     arguments.inputs = folder.file("inputs.safetensors");

@@ -25,6 +25,17 @@ static void fill(std::span<std::byte> data, Draw draw) {
   }
 }
 
+/// Whether `write` succeeded; what it throws is reported at the file.
+template <typename Write>
+static bool reportingFailures(const std::string &path, Diagnostics &diagnostics, Write write) {
+  try {
+    return write();
+  } catch (const Failure &failure) {
+    diagnostics.error(Place{path}, failure.what());
+    return false;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
@@ -104,9 +115,21 @@ public:
                Diagnostics &diagnostics)
       : archive(archive), init(init), diagnostics(diagnostics) {}
 
-  bool write(const std::string &path) {
-    if (!collect())
+  bool writeAll(const std::string &path) {
+    if (!collectAll())
       return false;
+    return write(path);
+  }
+  bool writeNonPersistent(const std::string &path) {
+    for (const pt2::Weight &weight : archive.weights())
+      if (archive.nonPersistent().contains(weight.fqn) && (weight.hasBytes() || findInitial(weight.fqn)) &&
+          !collect(weight))
+        return false;
+    return !weights.empty() && write(path);
+  }
+
+private:
+  bool write(const std::string &path) {
     SafetensorsWriter writer(path, entries);
     for (size_t index = 0; index < weights.size(); ++index)
       if (!writeOne(*weights[index], writer.data(index)))
@@ -115,8 +138,7 @@ public:
     return true;
   }
 
-private:
-  bool collect() {
+  bool collectAll() {
     std::set<std::string> aliases;
     for (const std::vector<std::string> &group : archive.aliases())
       aliases.insert(group.begin() + 1, group.end());
@@ -124,19 +146,25 @@ private:
     for (const pt2::Weight &weight : archive.weights()) {
       if (aliases.contains(weight.fqn))
         continue;
-      const char *type = safetensorsType(weight.meta.dtype);
-      if (!type)
-        return error("weight " + weight.fqn + " has the type " + pt2::name(weight.meta.dtype) +
-                     ", which is not supported");
+      if (!collect(weight))
+        return false;
       if (!weight.hasBytes() && !findInitial(weight.fqn))
         missing.push_back(weight.fqn);
-      std::vector<int64_t> shape;
-      for (const pt2::Dimension &size : weight.meta.sizes)
-        shape.push_back(size.value);
-      entries.push_back({weight.fqn, type, shape});
-      weights.push_back(&weight);
     }
     return missing.empty() || error(describeMissing(missing));
+  }
+
+  bool collect(const pt2::Weight &weight) {
+    const char *type = safetensorsType(weight.meta.dtype);
+    if (!type)
+      return error("weight " + weight.fqn + " has the type " + pt2::name(weight.meta.dtype) +
+                   ", which is not supported");
+    std::vector<int64_t> shape;
+    for (const pt2::Dimension &size : weight.meta.sizes)
+      shape.push_back(size.value);
+    entries.push_back({weight.fqn, type, shape});
+    weights.push_back(&weight);
+    return true;
   }
 
   std::string describeMissing(const std::vector<std::string> &missing) const {
@@ -188,12 +216,14 @@ private:
 
 bool plumb::writeWeights(const pt2::Pt2Archive &archive, const std::vector<spec::Initial> &init,
                          const std::string &path, Diagnostics &diagnostics) {
-  try {
-    return WeightWriter(archive, init, diagnostics).write(path);
-  } catch (const Failure &failure) {
-    diagnostics.error(Place{path}, failure.what());
-    return false;
-  }
+  return reportingFailures(path, diagnostics,
+                           [&] { return WeightWriter(archive, init, diagnostics).writeAll(path); });
+}
+
+bool plumb::writeNonPersistent(const pt2::Pt2Archive &archive, const std::vector<spec::Initial> &init,
+                               const std::string &path, Diagnostics &diagnostics) {
+  return reportingFailures(path, diagnostics,
+                           [&] { return WeightWriter(archive, init, diagnostics).writeNonPersistent(path); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,7 +255,7 @@ bool plumb::writeInputs(mlir::ModuleOp module, const std::string &path, Diagnost
     entries.push_back({"input." + std::to_string(index), name, type.getShape().vec()});
     types.push_back(element);
   }
-  try {
+  return reportingFailures(path, diagnostics, [&] {
     SafetensorsWriter writer(path, entries);
     std::mt19937_64 random(1);
     std::normal_distribution<float> normal;
@@ -241,9 +271,6 @@ bool plumb::writeInputs(mlir::ModuleOp module, const std::string &path, Diagnost
         fill(data, [&] { return static_cast<uint8_t>(random() & 1); });
     }
     writer.commit();
-  } catch (const Failure &failure) {
-    diagnostics.error(Place{path}, failure.what());
-    return false;
-  }
-  return true;
+    return true;
+  });
 }

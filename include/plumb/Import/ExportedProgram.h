@@ -186,6 +186,9 @@ struct InputSpec {
   std::string
       name; ///< Fully qualified name of a parameter, buffer or constant; path of a user input (`cfg.mask`).
   bool persistent = true; ///< Buffers only.
+
+  /// Whether it is part of what the model saves, its state dictionary.
+  bool isSaved() const { return kind == InputKind::Parameter || (kind == InputKind::Buffer && persistent); }
 };
 
 enum class OutputKind {

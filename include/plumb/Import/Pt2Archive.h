@@ -5,6 +5,8 @@
 
 #include "plumb/Import/Weights.h"
 
+#include <set>
+
 namespace plumb::pt2 {
 
 class ZipFile;
@@ -39,6 +41,10 @@ public:
   /// inputs.
   const std::vector<std::vector<std::string>> &aliases() const { return aliases_; }
 
+  /// Canonical names of weights that the model saves under none of their names: buffers that are not
+  /// persistent, and constants.
+  const std::set<std::string> &nonPersistent() const { return nonPersistent_; }
+
   /// The values of a weight, row-major, without gaps, little-endian. Reports a weight that is unknown, has no
   /// bytes, or whose record cannot be read. Not safe to call from several threads at once.
   std::optional<std::vector<std::byte>> bytes(const std::string &fqn, Diagnostics &diagnostics) const;
@@ -55,6 +61,7 @@ private:
   bool loadConfig(const std::string &folder, const std::vector<std::string> &names, Diagnostics &diagnostics);
   bool checkAgainstProgram(Diagnostics &diagnostics) const;
   void orderWeights();
+  void findNonPersistent();
 
   std::string name_;
   std::unique_ptr<ZipFile> zip_;
@@ -64,6 +71,7 @@ private:
   std::vector<Weight> weights_;
   std::unordered_map<std::string, size_t> weightIndex_;
   std::vector<std::vector<std::string>> aliases_;
+  std::set<std::string> nonPersistent_;
 };
 
 } // namespace plumb::pt2

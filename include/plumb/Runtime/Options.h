@@ -14,6 +14,7 @@ namespace plumb {
 struct Options {
   // Paths; empty: not given.
   std::string weights;    ///< A safetensors file, or a folder of them.
+  std::string buffers;    ///< The same, for what the model does not save.
   std::string source;     ///< `--source` or `--inputs`: a safetensors file.
   std::string save;       ///< Results of the run.
   std::string checkpoint; ///< Folder for checkpoints.

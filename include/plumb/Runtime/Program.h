@@ -107,7 +107,8 @@ struct Program {
   std::int64_t microbatches;
   std::span<const Communicator> communicators; ///< In the order in which they are created.
   std::span<const Tensor> parameters, gradients, inputs, outputs;
-  std::span<const Tensor> numbers; ///< Element i of each is the number i, an i64.
+  std::span<const Tensor> nonPersistent; ///< Buffers and constants that the model does not save.
+  std::span<const Tensor> numbers;       ///< Element i of each is the number i, an i64.
   std::span<const Tensor> moments; ///< What the optimizer keeps from step to step; zero before the first.
   const Tensor *loss;              ///< A scalar; null in inference.
   const Tensor *counter;           ///< A scalar that holds the number of finished steps; null if unread.

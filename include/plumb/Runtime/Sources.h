@@ -33,12 +33,15 @@ private:
 };
 
 struct Sources {
-  std::unique_ptr<TensorFiles> weights, inputs; ///< Null where none was given.
-  std::unique_ptr<TensorFiles> checkpoint;      ///< That the run goes on from; it is `weights` too.
-  std::int64_t firstStep = 0;                   ///< Steps that the checkpoint has behind it.
+  std::unique_ptr<TensorFiles> weights, buffers, inputs; ///< Null where none was given.
+  std::unique_ptr<TensorFiles> checkpoint;               ///< That the run goes on from; it is `weights` too.
+  std::int64_t firstStep = 0;                            ///< Steps that the checkpoint has behind it.
 
   /// Where parameters come from.
   const TensorFiles *parameters() const { return checkpoint ? checkpoint.get() : weights.get(); }
+  /// Where a buffer or constant that the model does not save comes from: checkpoints have none, and one
+  /// among the weights may be an old one. Null: nowhere.
+  const TensorFiles *holderOf(const Tensor &nonPersistent) const;
   /// The values of input `tensor` in a step. With one dimension more than the program's, the first is that of
   /// steps.
   const std::byte *input(const Tensor &tensor, std::int64_t step) const;

@@ -136,6 +136,8 @@ LogicalResult ParameterOp::verify() {
   if (auto layout = getLayoutAttr())
     if (!layout.getPartial().empty())
       return emitOpError("cannot have the partial layout ") << layout;
+  if (getTrainable() && getNonpersistent())
+    return emitOpError("is trained, and so must be saved");
   return success();
 }
 

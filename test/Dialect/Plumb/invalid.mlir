@@ -25,6 +25,11 @@ plumb.parameter @w : tensor<?x4xf32>
 
 // -----
 
+// expected-error @+1 {{is trained, and so must be saved}}
+plumb.parameter @w trainable nonpersistent : tensor<4xf32>
+
+// -----
+
 plumb.mesh @mesh ["tp" = 2]
 // expected-error @+1 {{cannot have the partial layout}}
 plumb.parameter @w : tensor<4xf32> layout <@mesh, [{}], partial = {"tp" : sum}>

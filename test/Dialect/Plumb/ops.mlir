@@ -29,6 +29,8 @@ plumb.optimizer "sgd" rate 0.1
 plumb.module @h.0.attn type "Attn"
 // CHECK: plumb.parameter @wte.weight trainable : tensor<8x4xf32> aliases ["lm_head.weight"] layout <@mesh, [{"tp"}, {}]> owner 0 holders [0, 1]
 plumb.parameter @wte.weight trainable : tensor<8x4xf32> aliases ["lm_head.weight"] layout <@mesh, [{"tp"}, {}]> owner 0 holders [0, 1]
+// CHECK: plumb.parameter @angles nonpersistent : tensor<4xf32>
+plumb.parameter @angles nonpersistent : tensor<4xf32>
 // CHECK: plumb.state @grad.wte "gradient" of "wte.weight" : tensor<8x4xf32>
 plumb.state @grad.wte "gradient" of "wte.weight" : tensor<8x4xf32>
 // CHECK: plumb.state @output.0 "output" index 0 label "y" : tensor<8x4xf32>

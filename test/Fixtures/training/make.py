@@ -6,6 +6,10 @@ microbatch   the same archive, trained with the statistics of each of four micro
 local        the same, with those of each of four microbatches on each of two ranks, whose running statistics are averaged
 counting     a normalisation called in two stages; buffers read before and after they are written, in the same stage and later
 average      a moving average of the batch, read before it is written
+repeated     a normalisation called twice in a forward, in two stages; trained with the statistics of each of four microbatches
+repeated_local  the same archive, with those of each of two microbatches on each of two ranks
+recurrent    an LSTM and a GRU with dropout between their layers; recurrent_eval: the same model after eval()
+unsaved      buffers that are not persistent, one of which is written, and a constant
 functional   the same model as `run_decompositions` makes it functional; values are those of `pictures`
 dropout      dropout of activations, of rows and positions as one dim, of attention weights, of a parameter
 """
@@ -29,7 +33,7 @@ def save(name, tensors):
 
 
 def train(name, model, x, microbatches=1, ranks=1):
-    """Three steps of SGD on the mean square, and the gradients of the first. Ranks have their own running statistics."""
+    """Three steps of SGD on the mean square of the (first) output, and the gradients of the first. Ranks have their own running statistics."""
     model = copy.deepcopy(model)
     values = {"input.0": x}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -40,7 +44,8 @@ def train(name, model, x, microbatches=1, ranks=1):
         after, outputs, losses = [], [], losses + [torch.zeros(())]
         for rows in x.chunk(ranks):
             for part in rows.chunk(microbatches):
-                outputs.append(model(part))
+                result = model(part)
+                outputs.append(result[0] if isinstance(result, tuple) else result)
                 loss = outputs[-1].square().mean() / (ranks * microbatches)
                 loss.backward()
                 losses[-1] += loss.detach()
@@ -56,8 +61,8 @@ def train(name, model, x, microbatches=1, ranks=1):
     values["losses"] = torch.stack(losses)
     values.update({f"after3.{key}": p for key, p in model.named_parameters()})
     # What only counts calls counts steps where a step is several calls.
-    parts = ranks * microbatches > 1
-    values.update({f"after3.{key}": b for key, b in model.named_buffers() if not (parts and "batches" in key)})
+    parts, saved = ranks * microbatches > 1, model.state_dict()
+    values.update({f"after3.{key}": b for key, b in model.named_buffers() if key in saved and not (parts and "batches" in key)})
     save(name, values)
 
 
@@ -105,7 +110,7 @@ class Average(nn.Module):
         super().__init__()
         self.a, self.b = nn.Linear(d, d), nn.Linear(d, d)
         self.register_buffer("average", torch.ones(d))
-        self.register_buffer("square", torch.ones(d), persistent=False)
+        self.register_buffer("square", torch.ones(d))
 
     def forward(self, x):
         x = self.a(x)
@@ -115,6 +120,48 @@ class Average(nn.Module):
         self.square.copy_(x.detach().square().mean(0) - mean.square())
         pipe_split()
         return self.b(torch.tanh(y))
+
+
+class Unsaved(nn.Module):
+    def __init__(self, d=6):
+        super().__init__()
+        self.a, self.b = nn.Linear(d, d), nn.Linear(d, d)
+        self.register_buffer("angles", torch.linspace(0, 1, d), persistent=False)
+        self.register_buffer("seen", torch.zeros(d), persistent=False)
+        self.register_buffer("average", torch.ones(d))
+
+    def forward(self, x):
+        x = self.a(x) * self.angles.cos() + self.seen.clone()
+        self.seen.add_(x.detach().mean(0))
+        self.average.lerp_(self.seen, 0.5)
+        pipe_split()
+        return self.b(torch.tanh(x) + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])) * self.angles
+
+
+class Repeated(nn.Module):
+    def __init__(self, d=6):
+        super().__init__()
+        self.a, self.b, self.c, self.norm = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d), nn.BatchNorm1d(d, momentum=0.2)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.a(x)))
+        pipe_split()
+        return self.c(self.norm(self.b(x)))
+
+
+class Recurrent(nn.Module):
+    """Over (rows, positions, features)."""
+
+    def __init__(self, d=6):
+        super().__init__()
+        self.first = nn.LSTM(d, 8, num_layers=3, dropout=0.2, batch_first=True)
+        self.second = nn.GRU(8, 4, num_layers=2, dropout=0.4, bidirectional=True)
+
+    def forward(self, x):
+        x, _ = self.first(x)
+        pipe_split()
+        y, last = self.second(x.transpose(0, 1))
+        return y.transpose(0, 1), last.mean(0)
 
 
 class Dropout(nn.Module):
@@ -154,7 +201,18 @@ train("pictures", pictures, x)
 train("microbatch", pictures, x, microbatches=4)
 train("local", pictures, x, microbatches=4, ranks=2)
 x = torch.randn(8, 6)
-for name, model in (("counting", Counting()), ("average", Average())):
+for name, model in (("counting", Counting()), ("average", Average()), ("unsaved", Unsaved())):
     export(name, model, x)
     train(name, model, x)
 export("dropout", Dropout(), torch.randn(8, 4, 8))
+torch.manual_seed(1)
+repeated = Repeated()
+x = torch.randn(16, 6)
+export("repeated", repeated, x)
+train("repeated", repeated, x, microbatches=4)
+train("repeated_local", repeated, x, microbatches=2, ranks=2)
+x = torch.randn(8, 5, 6)
+export("recurrent", Recurrent(), x)
+evaluated = Recurrent().eval()
+export("recurrent_eval", evaluated, x)
+train("recurrent_eval", evaluated, x)

@@ -22,7 +22,8 @@ def Plumb_ParameterOp : Plumb_Op<"parameter", [Symbol]> {
   let description = [{
     `aliases` are the other names of the same storage. `owner` is the stage that owns it (after
     `assign-ownership`), `holders` one stage per rank of the pipeline that keeps a copy: the first that reads it.
-    A parameter that no op reads has neither. `layout` is that in which the parameter is stored, `gathered` that in
+    A parameter that no op reads has neither. One that is `nonpersistent`, a buffer or constant, is no part of what
+    the model saves. `layout` is that in which the parameter is stored, `gathered` that in
     which it is computed with and `updated` that in which its gradient is completed, where they differ; `gather` says
     when it is gathered.
 
@@ -31,12 +32,12 @@ def Plumb_ParameterOp : Plumb_Op<"parameter", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, UnitAttr:$trainable,
-                       OptionalAttr<StrArrayAttr>:$aliases, OptionalAttr<Plumb_LayoutAttr>:$layout,
+                       UnitAttr:$nonpersistent, OptionalAttr<StrArrayAttr>:$aliases, OptionalAttr<Plumb_LayoutAttr>:$layout,
                        OptionalAttr<Plumb_LayoutAttr>:$gathered, OptionalAttr<StrAttr>:$gather,
                        OptionalAttr<Plumb_LayoutAttr>:$updated,
                        OptionalAttr<I64Attr>:$owner, OptionalAttr<DenseI64ArrayAttr>:$holders);
   let assemblyFormat = [{
-    $sym_name (`trainable` $trainable^)? `:` $type (`aliases` $aliases^)? (`layout` $layout^)?
+    $sym_name (`trainable` $trainable^)? (`nonpersistent` $nonpersistent^)? `:` $type (`aliases` $aliases^)? (`layout` $layout^)?
     (`gathered` $gathered^)? (`gather` $gather^)? (`updated` $updated^)?
     (`owner` custom<Integer>($owner)^)? (`holders` $holders^)? attr-dict
   }];
