@@ -1,7 +1,8 @@
 //===- ImportRecurrent.cpp - LSTM, GRU and plain recurrent networks -----------===//
 //
 // A recurrence is unrolled: one cell for each position of the sequence. The product of all inputs with the
-// weights stands before the loop, since it does not depend on the state.
+// weights stands before the loop, since it does not depend on the state. In training, dropout lies between
+// layers, and not behind the last.
 //
 //===----------------------------------------------------------------------===//
 
@@ -107,9 +108,8 @@ static void importSequence(NodeBuilder &node, Cell cell, bool hasCellState) {
   bool hasBiases = node.boolean("has_biases"), bothWays = node.boolean("bidirectional");
   bool batchFirst = node.boolean("batch_first");
   int64_t layers = node.integer("num_layers"), directions = bothWays ? 2 : 1, each = hasBiases ? 4 : 2;
-  if (node.number("dropout") != 0 && node.boolean("train") && layers > 1)
-    node.refuse("dropout between layers is not supported; export with dropout=0 or after model.eval()");
-  node.ignore("train");
+  double probability = node.number("dropout");
+  bool isTraining = node.boolean("train");
   if (initial.size() != (hasCellState ? 2u : 1u) || layers < 1 ||
       static_cast<int64_t>(parameters.size()) != layers * directions * each)
     node.refuse("the number of weights does not fit the number of layers (projections are not supported)");
@@ -137,6 +137,8 @@ static void importSequence(NodeBuilder &node, Cell cell, bool hasCellState) {
       cells.push_back(last.cell);
     }
     sequence = joined(node, outputs, 2);
+    if (isTraining && layer + 1 < layers)
+      sequence = dropped(node, sequence, probability).value;
   }
   SmallVector<Value> results{batchFirst ? swapDims(node, sequence, 0, 1) : sequence, stacked(node, hidden)};
   if (hasCellState)

@@ -4,8 +4,13 @@
 // statistics of parts, dim 0 is seen as (ranks, microbatches, rows), in which order the axes of the batch cut
 // it. So every plan, the unsplit model included, computes the same.
 //
-// Running statistics move once per microbatch, in order. After all of M steps of the fraction f they are
-// (1 - f)^M running + sum over m of f (1 - f)^(M - 1 - m) statistic(m).
+// Running statistics move in each call of a microbatch, microbatch by microbatch. If the calls of a forward
+// move them by the fractions f_k, what is there before a microbatch keeps the share D = product of (1 - f_k),
+// and after all of M microbatches they are
+//
+//   D^M running + sum over k and m of f_k (1 - f_(k+1)) (1 - f_(k+2)) … D^(M - 1 - m) statistic_k(m).
+//
+// Each call adds its sum over m, the first one also takes the share of what was there before the step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,10 +36,17 @@ struct Parts {
   bool isWhole() const { return microbatches == 1 && (!isLocal || ranks == 1); }
 };
 
+/// One of the calls that move the same running statistics.
+struct Move {
+  bool isFirst = true;
+  double after = 1; ///< The share of a statistic that later calls for the same microbatch leave.
+  double share = 1; ///< What all calls for a microbatch leave of what was there before.
+};
+
 class Normalisation {
 public:
-  Normalisation(ModuleOp module, ProgramOp program, BatchNormOp op, const Parts &parts)
-      : module(module), program(program), op(op), parts(parts), builder(op), loc(op.getLoc()),
+  Normalisation(ModuleOp module, ProgramOp program, BatchNormOp op, const Parts &parts, const Move &move)
+      : module(module), program(program), op(op), parts(parts), move(move), builder(op), loc(op.getLoc()),
         scope(builder, op, Phase::Forward) {}
 
   LogicalResult expand() {
@@ -67,7 +79,7 @@ public:
     if (!op.getRunning().empty()) {
       Value statistics[] = {mean, scaled(squares, 1.0 / static_cast<double>(terms - 1))};
       for (auto [running, updated, statistic] : llvm::zip(op.getRunning(), op.getUpdated(), statistics))
-        updated.replaceAllUsesWith(move(running, statistic));
+        updated.replaceAllUsesWith(moved(running, statistic));
     }
     op.erase();
     return success();
@@ -93,7 +105,7 @@ private:
   }
 
   /// A running statistic moved towards those of the parts.
-  Value move(Value running, Value statistic) {
+  Value moved(Value running, Value statistic) {
     double fraction = op.getMomentum().convertToDouble();
     int64_t channels = typeOf(running).getDimSize(0), count = parts.microbatches;
     if (parts.isWhole()) {
@@ -104,14 +116,14 @@ private:
     // Ranks that normalise by themselves keep the mean of what they have.
     int64_t apart = parts.isLocal ? parts.ranks : 1;
     statistic = scaled(sum(viewAs(statistic, {apart, count, channels}), {0}, false), 1.0 / apart);
-    Value moved = nn::EinsumOp::create(builder, loc, makeWeights(running, fraction), statistic,
+    Value added = nn::EinsumOp::create(builder, loc, makeWeights(running, fraction * move.after), statistic,
                                        builder.getStringAttr("m,mc->c"));
-    return nn::WeightedSumOp::create(builder, loc, running, APFloat(std::pow(1 - fraction, count)), moved,
-                                     APFloat(1.0));
+    double left = move.isFirst ? std::pow(move.share, count) : 1;
+    return nn::WeightedSumOp::create(builder, loc, running, APFloat(left), added, APFloat(1.0));
   }
 
-  /// f (1 - f)^(M - 1 - m) for each microbatch m.
-  Value makeWeights(Value like, double fraction) {
+  /// w D^(M - 1 - m) for each microbatch m.
+  Value makeWeights(Value like, double weight) {
     int64_t count = parts.microbatches;
     SmallVector<AxisRefAttr> axes;
     if (getMicrobatches(module) > 1)
@@ -120,14 +132,15 @@ private:
     auto type = RankedTensorType::get({count}, typeOf(like).getElementType());
     Value powers = nn::SubOp::create(builder, loc, nn::ConvertOp::create(builder, loc, type, numbers),
                                      number(like, static_cast<double>(count - 1)));
-    double base = std::log(std::max(1 - fraction, std::numeric_limits<double>::min()));
-    return scaled(nn::ExpOp::create(builder, loc, scaled(powers, -base)), fraction);
+    double base = std::log(std::max(move.share, std::numeric_limits<double>::min()));
+    return scaled(nn::ExpOp::create(builder, loc, scaled(powers, -base)), weight);
   }
 
   ModuleOp module;
   ProgramOp program;
   BatchNormOp op;
   Parts parts;
+  Move move;
   OpBuilder builder;
   Location loc;
   ProvenanceScope scope;
@@ -166,6 +179,40 @@ static FailureOr<Parts> readParts(ModuleOp module, ProgramOp program, BatchNormR
   return parts;
 }
 
+/// The call whose running statistics a call goes on from, if it is not the first.
+static BatchNormOp previousCall(BatchNormOp op) {
+  return op.getRunning().empty() ? BatchNormOp() : op.getRunning().front().getDefiningOp<BatchNormOp>();
+}
+
+/// Calls that move the same running statistics in turn, which each call hands to one other at most.
+static FailureOr<DenseMap<Operation *, Move>> orderMoves(ArrayRef<BatchNormOp> ops) {
+  DenseMap<Operation *, BatchNormOp> next;
+  for (BatchNormOp op : ops) {
+    BatchNormOp previous = previousCall(op);
+    bool inTurn = !previous || next.try_emplace(previous, op).second;
+    for (auto [i, running] : llvm::enumerate(op.getRunning()))
+      inTurn &= previous ? running == previous.getUpdated()[i] : !!running.getDefiningOp<LoadOp>();
+    if (!inTurn)
+      return emitModelError(op)
+             << "moves running statistics that something else than another call of the same "
+                "normalisation has changed before; with several microbatches these would have "
+                "to change in turn; use one microbatch";
+  }
+  auto leaves = [](BatchNormOp op) { return 1 - op.getMomentum().convertToDouble(); };
+  DenseMap<Operation *, Move> moves;
+  for (BatchNormOp op : llvm::reverse(ops)) {
+    BatchNormOp later = next.lookup(op);
+    double after = later ? leaves(later) * moves.lookup(later).after : 1;
+    moves[op] = {true, after, leaves(op) * after};
+  }
+  for (BatchNormOp op : ops)
+    if (BatchNormOp previous = previousCall(op)) {
+      double share = moves.lookup(previous).share;
+      moves[op] = {false, moves.lookup(op).after, share};
+    }
+  return moves;
+}
+
 LogicalResult plumb::applyBatchNormRule(ModuleOp module, ProgramOp program) {
   auto rules = llvm::to_vector(module.getOps<BatchNormRuleOp>());
   FailureOr<Parts> parts = readParts(module, program, rules.empty() ? BatchNormRuleOp() : rules.front());
@@ -182,14 +229,15 @@ LogicalResult plumb::applyBatchNormRule(ModuleOp module, ProgramOp program) {
         << "batch normalisation uses the statistics of " << parts->microbatches << " microbatches"
         << (parts->isLocal ? " on " + std::to_string(parts->ranks) + " ranks" : std::string())
         << ", not those of the batch: results are not those of the model on the whole batch";
+  DenseMap<Operation *, Move> moves;
+  if (!parts->isWhole()) {
+    FailureOr<DenseMap<Operation *, Move>> ordered = orderMoves(ops);
+    if (failed(ordered))
+      return failure();
+    moves = std::move(*ordered);
+  }
   for (BatchNormOp op : ops)
-    for (Value running : parts->isWhole() ? ValueRange() : ValueRange(op.getRunning()))
-      if (!running.getDefiningOp<LoadOp>())
-        return emitModelError(op) << "is called a second time in a step, and the running statistics of "
-                                  << parts->microbatches
-                                  << " microbatches would have to move in turn; use one microbatch";
-  for (BatchNormOp op : ops)
-    if (failed(Normalisation(module, program, op, *parts).expand()))
+    if (failed(Normalisation(module, program, op, *parts, moves.lookup(op)).expand()))
       return failure();
   for (BatchNormRuleOp rule : rules)
     rule.erase();

@@ -82,3 +82,32 @@ plumb.program @local {
   %y = plumb.batch_norm %x momentum 0.1 eps 1.0e-05 : (tensor<8x3xf32>) -> tensor<8x3xf32>
   plumb.output "y" index 0 %y : tensor<8x3xf32>
 }
+
+// -----
+
+// Two calls in a forward: what both microbatches leave of the old value is (0.9 0.9)^2; what the first call adds, the
+// second leaves 0.9 of.
+
+// CHECK-LABEL: plumb.program @repeated
+// CHECK: %[[M:.*]] = plumb.load @mean
+// CHECK: %[[F:.*]] = nn.exp
+// CHECK: %[[W:.*]] = nn.scale %[[F]] by {{0.09|9.*e-02}}
+// CHECK: %[[S:.*]] = nn.einsum "m,mc->c"(%[[W]],
+// CHECK: %[[A:.*]] = nn.weighted_sum %[[M]] by 0.656{{[0-9]*}}, %[[S]] by 1.000000e+00
+// CHECK: %[[B:.*]] = nn.weighted_sum %[[A]] by 1.000000e+00, %{{.*}} by 1.000000e+00
+// CHECK: plumb.store @mean, %[[B]]
+plumb.mesh @mesh ["dp" = 1]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
+plumb.batch_norm_rule "microbatch"
+plumb.parameter @mean : tensor<2xf32>
+plumb.parameter @variance : tensor<2xf32>
+plumb.program @repeated {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+  %m = plumb.load @mean : tensor<2xf32>
+  %v = plumb.load @variance : tensor<2xf32>
+  %y, %nm, %nv = plumb.batch_norm %x running %m, %v momentum 0.1 eps 1.0e-05 : (tensor<8x2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<8x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  %z, %om, %ov = plumb.batch_norm %y running %nm, %nv momentum 0.1 eps 1.0e-05 : (tensor<8x2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<8x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  plumb.store @mean, %om : tensor<2xf32>
+  plumb.store @variance, %ov : tensor<2xf32>
+  plumb.output "z" index 0 %z : tensor<8x2xf32>
+}
