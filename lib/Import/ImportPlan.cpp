@@ -56,10 +56,10 @@ public:
   }
 
 private:
-  Location at(Range range) const {
-    Place place = plan_.place(range);
+  FileLineColLoc at(const Place &place) const {
     return FileLineColLoc::get(builder_.getContext(), place.file, place.line, place.column);
   }
+  Location at(Range range) const { return at(plan_.place(range)); }
   StringAttr text(const std::string &value) { return builder_.getStringAttr(value); }
   IntegerAttr integer(int64_t value) { return builder_.getI64IntegerAttr(value); }
 
@@ -159,8 +159,10 @@ private:
     SmallVector<double> stages;
     for (const spec::Costs::Stage &stage : costs.stages)
       stages.append({stage.forward, stage.inputGrad, stage.weightGrad});
-    return dictionary("stages", builder_.getDenseF64ArrayAttr(stages), "transfer",
-                      builder_.getF64FloatAttr(costs.transfer));
+    return builder_.getDictionaryAttr(
+        {builder_.getNamedAttr("stages", builder_.getDenseF64ArrayAttr(stages)),
+         builder_.getNamedAttr("transfer", builder_.getF64FloatAttr(costs.transfer)),
+         builder_.getNamedAttr("place", at(costs.place))});
   }
 
   DictionaryAttr placements(const std::vector<spec::AxisPlacement> &list) {

@@ -292,8 +292,9 @@ Initial toInitial(const json::Member &member) {
   return initial;
 }
 
-Costs toCosts(const json::Value &value) {
+Costs toCosts(const json::Value &value, const Source &source) {
   Costs costs;
+  costs.place = source.place(value.find("stages")->range);
   for (const json::Value &stage : *value.find("stages")->asArray())
     costs.stages.push_back(
         {*stage.find("F")->asNumber(), *stage.find("I")->asNumber(), *stage.find("W")->asNumber()});
@@ -363,7 +364,7 @@ PlanSpec toPlanSpec(const json::Document &document) {
   if (const json::Value *costs = root.find("costs"); costs && costs->asString())
     plan.costsFile = ReferencedFile{toString(*costs), nullptr};
   else if (costs)
-    plan.costs = toCosts(*costs);
+    plan.costs = toCosts(*costs, *plan.source);
   if (const json::Value *optimizer = root.find("optimizer")) {
     plan.optimizer = toOptimizer(*optimizer);
     if (const json::Value *state = optimizer->find("state"))
@@ -407,10 +408,10 @@ static std::shared_ptr<const Source> readReferenced(const PlanSpec &plan, const 
 }
 
 std::optional<Costs> parseCosts(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
-  std::optional<json::Document> document = json::parse(std::move(source), diagnostics);
+  std::optional<json::Document> document = json::parse(source, diagnostics);
   if (!document || !validate(*document, costsTable(), diagnostics))
     return std::nullopt;
-  return toCosts(document->root);
+  return toCosts(document->root, *source);
 }
 
 bool readReferencedFiles(PlanSpec &plan, Diagnostics &diagnostics) {

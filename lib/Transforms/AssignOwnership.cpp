@@ -38,19 +38,19 @@ public:
     return success();
   }
 
-  /// The choice of the last rule that matches the parameter under any of its names.
-  StringRef find(ParameterOp parameter) {
-    StringRef choice = "replicate";
+  /// The last rule that matches the parameter under any of its names, or null.
+  SharingRuleOp find(ParameterOp parameter) {
+    SharingRuleOp last;
     for (Rule &rule : rules) {
       bool matches = rule.glob.matches(parameter.getSymName().str());
       if (ArrayAttr aliases = parameter.getAliasesAttr())
         for (StringRef alias : aliases.getAsValueRange<StringAttr>())
           matches |= rule.glob.matches(alias.str());
       if (matches)
-        choice = rule.op.getChoice();
+        last = rule.op;
       rule.matched |= matches;
     }
-    return choice;
+    return last;
   }
 
   LogicalResult finish(ArrayRef<std::string> names) {
@@ -98,11 +98,13 @@ public:
     builder.setInsertionPointToStart(&*program.getBody().begin());
     for (ParameterOp parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
       names.push_back(parameter.getSymName().str());
-      StringRef choice = rules.find(parameter);
+      SharingRuleOp rule = rules.find(parameter);
+      StringRef choice = rule ? rule.getChoice() : "replicate";
       if (copies > 1 && choice == "transmit")
-        return emitError(parameter.getLoc()) << "parameter @" << parameter.getSymName()
-                                             << " cannot be transmitted where stages have copies, "
-                                             << "which read it on several ranks anyway; let it be replicated";
+        return emitError(rule.getLoc())
+               << "parameter " << parameter.getSymName()
+               << " cannot be transmitted: the schedule gives stages copies, which read "
+                  "it on several ranks anyway; let it be replicated";
       if (auto found = readers.find(parameter.getSymName()); found != readers.end())
         assign(parameter, found->second, copies > 1 ? "replicate" : choice);
     }

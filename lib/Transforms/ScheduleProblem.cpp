@@ -141,9 +141,11 @@ static LogicalResult setCosts(const Pipeline &pipeline, schedule::Problem &probl
   if (!costs)
     return success();
   ArrayRef<double> stages = costs.getAs<DenseF64ArrayAttr>("stages").asArrayRef();
-  if (stages.size() != 3 * problem.costs.size())
-    return op.emitError("costs are given for ")
-           << stages.size() / 3 << " stages, there are " << problem.costs.size();
+  if (stages.size() != 3 * problem.costs.size()) {
+    auto place = costs.getAs<LocationAttr>("place");
+    return emitError(place ? Location(place) : op.getLoc())
+           << "costs are given for " << stages.size() / 3 << " stages, there are " << problem.costs.size();
+  }
   for (auto [index, cost] : llvm::enumerate(problem.costs))
     cost = {stages[3 * index], stages[3 * index + 1], stages[3 * index + 2]};
   for (schedule::Edge &edge : problem.edges)

@@ -15,3 +15,12 @@ plumb.pipeline axis "pp" schedule "1f1b" microbatches 1
 plumb.sharing_rule "*" "borrow"
 plumb.parameter @w : tensor<4xf32>
 plumb.program @model {}
+
+// -----
+
+plumb.mesh @mesh ["pp" = 2]
+plumb.pipeline axis "pp" schedule "dualpipe" microbatches 4 {plumb.copies = 2 : i64}
+// expected-error @+1 {{parameter w cannot be transmitted: the schedule gives stages copies, which read it on several ranks anyway; let it be replicated}}
+plumb.sharing_rule "*" "transmit"
+plumb.parameter @w : tensor<4xf32>
+plumb.program @model {}

@@ -80,6 +80,7 @@ struct Costs {
     double forward = 0, inputGrad = 0, weightGrad = 0;
   };
   std::vector<Stage> stages;
+  Place place;         ///< Of the list of stages, in the plan or in a file of its own.
   double transfer = 0; ///< Between two ranks.
 };
 

@@ -501,6 +501,7 @@ TEST(PlanSpec, CostsAndTheMemoryLimitAreRead) {
   ASSERT_EQ(plan.costs->stages.size(), 2u);
   EXPECT_EQ(plan.costs->stages[0].inputGrad, 1.5);
   EXPECT_EQ(plan.costs->transfer, 0.25);
+  EXPECT_EQ(std::pair(plan.costs->place.line, plan.costs->place.column), std::pair(2u, 25u));
   EXPECT_EQ(errorOf(R"json({"mesh": {"pp": 2}, "costs": {"stages": [{"F": 1, "I": 1}]}})json"),
             "1:42: an entry of \"stages\" needs the key \"W\"");
 }

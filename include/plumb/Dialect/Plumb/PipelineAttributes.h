@@ -10,7 +10,8 @@
 //   plumb.costs         given or measured times of one microbatch, in any unit: per stage those of the
 //   forward, the
 //                       input and the weight gradient, and that of a transfer between ranks:
-//                       {stages = array<f64: 1.0, 1.0, 1.0, …>, transfer = 0.1 : f64}
+//                       {stages = array<f64: 1.0, 1.0, 1.0, …>, transfer = 0.1 : f64}, and where they were
+//                       written, if known: place = loc("plan.json":3:4)
 //   plumb.memory_limit  the most bytes that a rank's arena may have, an i64
 //   plumb.ring          the axis around which keys and values of attention walk, a string
 //   plumb.bucket_bytes  the most bytes of the tensors that share the launch of a collective, an i64; 0: none
