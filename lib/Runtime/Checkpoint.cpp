@@ -30,7 +30,7 @@ std::string findCheckpoint(const std::string &path) {
         name.starts_with(kPrefix) && name.ends_with(kSuffix))
       newest = std::max(newest, name);
   if (newest.empty())
-    throw Failure("'" + path + "' has no checkpoint (" + kPrefix + "…" + kSuffix + ")");
+    throw Failure(path, std::string("there is no checkpoint (") + kPrefix + "…" + kSuffix + ")");
   return path + "/" + newest;
 }
 
@@ -40,8 +40,8 @@ std::int64_t readStep(const TensorFiles &checkpoint) {
   if (view && view->dtype == nameOf(DType::I64) && view->shape.empty())
     std::memcpy(&step, view->data.data(), sizeof step);
   if (step < 0)
-    throw Failure("'" + checkpoint.path() + "' is no checkpoint: it has no '" + kStep +
-                  "'; give weights with --weights");
+    throw Failure(checkpoint.path(), std::string("this is no checkpoint: it has no '") + kStep +
+                                         "'; give weights with --weights");
   return step;
 }
 
@@ -71,7 +71,7 @@ CheckpointWriter::CheckpointWriter(const Program &program, const Options &option
   if (rank == 0)
     std::filesystem::create_directories(options.checkpoint, error);
   if (error)
-    throw Failure("'" + options.checkpoint + "': cannot make the folder: " + error.message());
+    throw Failure(options.checkpoint, "cannot make the folder: " + error.message());
   std::vector<SafetensorsWriter::Entry> entries;
   for (std::span<const Tensor> tensors : {program.parameters, program.moments})
     for (const Tensor &tensor : tensors)

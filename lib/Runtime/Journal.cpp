@@ -14,7 +14,7 @@ Journal::Journal(const std::string &log, std::int64_t tokensPerStep, bool prints
     : path(log), file(log.empty() ? nullptr : std::fopen(log.c_str(), "a")), tokensPerStep(tokensPerStep),
       prints(prints), last(std::chrono::steady_clock::now()) {
   if (!log.empty() && !file)
-    throw Failure("'" + path + "': cannot open the log: " + std::strerror(errno));
+    throw Failure(path, std::string("cannot open the log: ") + std::strerror(errno));
 }
 
 /// A number as JSON, which has none that is not finite.
@@ -49,7 +49,7 @@ void Journal::add(const StepReport &report) {
   line += ", \"seconds\": " + number(seconds, 6) + ", \"peak_bytes\": " + std::to_string(report.arenaBytes) +
           "}\n";
   if (std::fputs(line.c_str(), file.get()) < 0 || std::fflush(file.get()) != 0)
-    throw Failure("'" + path + "': cannot write the log: " + std::strerror(errno));
+    throw Failure(path, std::string("cannot write the log: ") + std::strerror(errno));
 }
 
 } // namespace plumb

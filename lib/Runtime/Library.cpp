@@ -99,7 +99,7 @@ int plumb_run::give(const Command &next) {
     changed.wait(lock, isReady);
   }
   if (outcome && outcome->code)
-    error = outcome->error;
+    error = outcome->file.empty() ? outcome->error : outcome->file + ": " + outcome->error;
   return outcome ? outcome->code : 0;
 }
 

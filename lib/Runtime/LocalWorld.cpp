@@ -46,15 +46,15 @@ LocalWorld::Seat &LocalWorld::seatOf(const Call &call) {
   return *seats[static_cast<std::size_t>(call.unit->device->rank())];
 }
 
-void LocalWorld::fail(int code, std::string error) {
+void LocalWorld::fail(Outcome why) {
   std::lock_guard guard(mutex);
-  failLocked(code, std::move(error));
+  failLocked(std::move(why));
 }
 
-void LocalWorld::failLocked(int code, std::string error) {
+void LocalWorld::failLocked(Outcome why) {
   if (failed())
     return;
-  outcome = {code, std::move(error)};
+  outcome = std::move(why);
   hasFailed.store(true, std::memory_order_release);
   met.notify_all();
   for (auto &seat : seats)
@@ -101,7 +101,7 @@ void LocalWorld::checkDeadlock() {
   }
   if (size() > kMostRanks)
     report += "\n  and " + std::to_string(size() - kMostRanks) + " more ranks";
-  failLocked(3, report);
+  failLocked({3, report});
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,7 +154,7 @@ void LocalWorld::start(Device &device, Unit &unit) {
       if (auto exchange = static_cast<LocalClique *>(call.clique)->arrive(call, mismatch))
         complete.push_back(std::move(exchange));
       if (!mismatch.empty())
-        return failLocked(3, "calls do not match: " + mismatch);
+        return failLocked({3, "calls do not match: " + mismatch});
     }
     for (auto &exchange : complete) {
       exchange->cut();
@@ -258,8 +258,8 @@ static void runRank(LocalWorld &world, int rank, const std::function<void(int)> 
     body(rank);
     // What was enqueued and never waited for belongs to the run too.
     device.synchronize();
-  } catch (const std::exception &exception) {
-    world.fail(1, "rank " + std::to_string(rank) + ": " + exception.what());
+  } catch (const std::exception &) {
+    world.fail(outcomeOfException("rank " + std::to_string(rank) + ": "));
   }
   world.leave();
 }
@@ -270,9 +270,8 @@ Outcome runRanks(int ranks, std::uint64_t seed, const std::function<void(int)> &
   try {
     for (int rank = 0; rank < ranks; ++rank)
       threads.emplace_back(runRank, std::ref(world), rank, std::cref(body));
-  } catch (const std::exception &exception) {
-    world.fail(1,
-               "cannot start a thread for rank " + std::to_string(threads.size()) + ": " + exception.what());
+  } catch (const std::exception &) {
+    world.fail(outcomeOfException("cannot start a thread for rank " + std::to_string(threads.size()) + ": "));
   }
   for (std::thread &thread : threads)
     thread.join();

@@ -11,6 +11,6 @@
 int main(int argc, char **argv) {
   plumb::Outcome outcome = plumb::runProgram(plumb_program, argc, argv, nullptr);
   if (outcome.code)
-    std::fprintf(stderr, "error: %s\n", outcome.error.c_str());
+    std::fprintf(stderr, "%s\n", outcome.message().c_str());
   return outcome.code;
 }

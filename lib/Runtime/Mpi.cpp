@@ -72,7 +72,7 @@ Outcome runProgram(const Program &program, int argc, const char *const *argv, Dr
                                driver);
   // A failed rank leaves at once: an orderly end would wait for the others.
   if (outcome.code != 0 && !driver) {
-    std::fprintf(stderr, "error: %s\n", outcome.error.c_str());
+    std::fprintf(stderr, "%s\n", outcome.message().c_str());
     std::fflush(nullptr);
     std::_Exit(outcome.code);
   }

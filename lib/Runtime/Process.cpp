@@ -20,6 +20,8 @@ std::string signatureOf(const Program &program, const Options &options) {
          (options.checkpoint.empty() ? "" : ", checkpoints every " + std::to_string(options.every));
 }
 
+std::string nameOfRank(int rank) { return "rank " + std::to_string(rank) + ": "; }
+
 Outcome runRank(const Program &program, const Options &options, Place place, const Backend &backend,
                 Driver *driver) {
   if (place.size != rankCount(program))
@@ -45,15 +47,15 @@ Outcome runRank(const Program &program, const Options &options, Place place, con
       driver->begin(1);
     Session(program, place.rank, options, sources, *provider, client, driver).run();
     client.finish();
-  } catch (const std::exception &exception) {
-    const Outcome *known = provider ? provider->explain() : nullptr;
-    Outcome outcome = known ? *known : Outcome{1, exception.what()};
+  } catch (const std::exception &) {
+    Outcome outcome = outcomeOfException(nameOfRank(place.rank));
+    if (const Outcome *known = provider ? provider->explain() : nullptr)
+      outcome = {known->code, nameOfRank(place.rank) + known->error, known->file};
     try {
-      client.fail("rank " + std::to_string(place.rank) + ": " + outcome.error);
+      client.fail(outcome.file.empty() ? outcome.error : outcome.file + ": " + outcome.error);
     } catch (const Failure &) {
       // Rank 0 is gone; the first error is the one to report.
     }
-    outcome.error = "rank " + std::to_string(place.rank) + ": " + outcome.error;
     return outcome;
   }
   if (desk)
@@ -70,10 +72,8 @@ Outcome runProcess(const Program &program, int argc, const char *const *argv, co
     Options options = parseOptions(argc, argv);
     place = backend.place();
     return runRank(program, options, *place, backend, driver);
-  } catch (const UsageError &error) {
-    return {2, error.what()};
-  } catch (const std::exception &error) {
-    return {1, "rank " + std::to_string(place ? place->rank : 0) + ": " + error.what()};
+  } catch (const std::exception &) {
+    return outcomeOfException(nameOfRank(place ? place->rank : 0));
   }
 }
 

@@ -127,7 +127,7 @@ void checkTiling(const Views &views, std::span<const std::byte> data) {
 }
 
 [[noreturn]] void failOn(const std::string &path, const std::string &what) {
-  throw Failure("'" + path + "': " + what + ": " + std::strerror(errno));
+  throw Failure(path, what + ": " + std::strerror(errno));
 }
 
 } // namespace
@@ -186,13 +186,13 @@ SafetensorsFile::SafetensorsFile(std::string path) : name(std::move(path)) {
     failOn(name, "cannot read");
   }
   if (!regular)
-    throw Failure("'" + name + "' is not a regular file");
+    throw Failure(name, "this is not a regular file");
   try {
     views = parseSafetensors({static_cast<const std::byte *>(mapping), length});
   } catch (const Failure &failure) {
     if (mapping)
       ::munmap(mapping, length);
-    throw Failure("'" + name + "': " + failure.what());
+    throw Failure(name, failure.sentence());
   }
 }
 
@@ -256,7 +256,7 @@ SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entr
   std::set<std::string_view> names;
   for (const Entry &entry : entries)
     if (!names.insert(entry.name).second)
-      throw Failure("'" + path + "': two tensors would be saved as '" + entry.name + "'");
+      throw Failure(path, "two tensors would be saved as '" + entry.name + "'");
   std::vector<std::int64_t> sizes(entries.size());
   std::string header = headerText(entries, order, sizes);
   length = kLengthBytes + header.size();
@@ -302,8 +302,7 @@ int SafetensorsWriter::open() {
   struct stat status;
   if (role == Other && (::fstat(file, &status) != 0 || status.st_size != static_cast<off_t>(length))) {
     ::close(file);
-    throw Failure("'" + temporary +
-                  "' is not the file that rank 0 has made; all ranks must see one file system");
+    throw Failure(temporary, "this is not the file that rank 0 has made; all ranks must see one file system");
   }
   return file;
 }

@@ -90,7 +90,7 @@ TensorFiles::TensorFiles(const std::string &path) : name(path) {
       if (entry.path().extension() == ".safetensors")
         paths.push_back(entry.path().string());
     if (paths.empty())
-      throw Failure("'" + path + "' is a folder without safetensors files");
+      throw Failure(path, "this is a folder without safetensors files");
   } else {
     paths.push_back(path);
   }
@@ -120,15 +120,16 @@ static std::string describe(std::string_view dtype, std::span<const std::int64_t
 static void checkView(const TensorFiles &file, const Tensor &tensor, const TensorView *view,
                       bool hasSteps = false) {
   if (!view)
-    throw Failure("'" + file.path() + "' has no tensor '" + tensor.name + "', which the program needs as " +
-                  describe(nameOf(tensor.dtype), shapeOf(tensor)));
+    throw Failure(file.path(), std::string("there is no tensor '") + tensor.name +
+                                   "', which the program needs as " +
+                                   describe(nameOf(tensor.dtype), shapeOf(tensor)));
   std::span<const std::int64_t> shape = view->shape;
   if (hasSteps)
     shape = shape.subspan(1);
   if (view->dtype != nameOf(tensor.dtype) || !std::ranges::equal(shape, shapeOf(tensor)))
-    throw Failure("'" + file.path() + "': tensor '" + tensor.name + "' is " +
-                  describe(view->dtype, view->shape) + ", but the program needs " +
-                  describe(nameOf(tensor.dtype), shapeOf(tensor)));
+    throw Failure(file.path(), std::string("tensor '") + tensor.name + "' is " +
+                                   describe(view->dtype, view->shape) + ", but the program needs " +
+                                   describe(nameOf(tensor.dtype), shapeOf(tensor)));
 }
 
 static bool hasStepDimension(const Tensor &tensor, const TensorView &view) {
@@ -141,9 +142,9 @@ static void checkInputs(const Program &program, const Options &options, const Te
     bool hasSteps = view && hasStepDimension(input, *view);
     checkView(file, input, view, hasSteps);
     if (hasSteps && view->shape[0] < options.steps)
-      throw Failure("'" + file.path() + "': tensor '" + input.name + "' holds " +
-                    std::to_string(view->shape[0]) + " steps, but " + std::to_string(options.steps) +
-                    " are to run");
+      throw Failure(file.path(), std::string("tensor '") + input.name + "' holds " +
+                                     std::to_string(view->shape[0]) + " steps, but " +
+                                     std::to_string(options.steps) + " are to run");
   }
 }
 
@@ -196,9 +197,10 @@ Sources openSources(const Program &program, const Options &options, bool needsIn
     for (const Tensor &moment : program.moments)
       checkView(*sources.checkpoint, moment, sources.checkpoint->find(std::string_view(moment.name)));
     if (options.steps < sources.firstStep || (options.steps == sources.firstStep && !options.save.empty()))
-      throw UsageError("'" + sources.checkpoint->path() + "' has " + std::to_string(sources.firstStep) +
-                       " steps behind it, so that --steps " + std::to_string(options.steps) +
-                       " leaves nothing to run");
+      throw UsageError(sources.checkpoint->path(), "the checkpoint has " + std::to_string(sources.firstStep) +
+                                                       " steps behind it, so that --steps " +
+                                                       std::to_string(options.steps) +
+                                                       " leaves nothing to run");
   }
   checkWeights(program, sources);
   if (!options.source.empty()) {

@@ -7,7 +7,6 @@
 
 #include <cstring>
 #include <exception>
-#include <new>
 #include <string>
 
 namespace plumb {
@@ -79,12 +78,8 @@ Outcome runOrThrow(const Program &program, const Options &options, Driver *drive
 Outcome runProgram(const Program &program, int argc, const char *const *argv, Driver *driver) {
   try {
     return runOrThrow(program, parseOptions(argc, argv), driver);
-  } catch (const UsageError &error) {
-    return {2, error.what()};
-  } catch (const std::bad_alloc &) {
-    return {1, "out of memory"};
-  } catch (const std::exception &error) {
-    return {1, error.what()};
+  } catch (const std::exception &) {
+    return outcomeOfException();
   }
 }
 

@@ -20,13 +20,13 @@ static Json readPlan(const std::string &folder) {
   std::string path = folder + "/plan.json";
   std::ifstream file(path);
   if (!file)
-    throw Failure("'" + path + "' cannot be read; compile a plan into this folder first");
+    throw Failure(path, "the plan cannot be read; compile a plan into this folder first");
   Json plan = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (plan.is_discarded() || !plan.is_object() || plan.value("format", "") != "plumb-plan")
-    throw Failure("'" + path + "' is not a compiled plan");
+    throw Failure(path, "this is not a compiled plan");
   if (Json version = plan.value("version", Json()); version != kPlanFileVersion)
-    throw Failure("'" + path + "' is of version " + version.dump() + ", this plumbc reads version " +
-                  std::to_string(kPlanFileVersion) + "; compile the plan again");
+    throw Failure(path, "the plan is of version " + version.dump() + ", this plumbc reads version " +
+                            std::to_string(kPlanFileVersion) + "; compile the plan again");
   return plan;
 }
 
@@ -187,7 +187,8 @@ void plumb::addPlanCommand(CLI::App &app, Command &command) {
       try {
         RankView(plan, *rank).print();
       } catch (const Json::exception &error) {
-        throw Failure("'" + *folder + "/plan.json' is of another version of Plumb: " + error.what());
+        throw Failure(*folder + "/plan.json",
+                      std::string("the plan is of another version of Plumb: ") + error.what());
       }
       return static_cast<int>(kSuccess);
     };

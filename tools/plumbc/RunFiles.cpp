@@ -31,7 +31,7 @@ static bool reportingFailures(const std::string &path, Diagnostics &diagnostics,
   try {
     return write();
   } catch (const Failure &failure) {
-    diagnostics.error(Place{path}, failure.what());
+    diagnostics.error(Place{path}, failure.sentence());
     return false;
   }
 }

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   try {
     return dispatch(argc, argv);
   } catch (const Failure &failure) {
-    std::cerr << "error: " << failure.what() << "\n";
+    std::cerr << errorMessage(failure.file(), failure.sentence()) << "\n";
     return kRejected;
   } catch (const std::exception &exception) {
     std::cerr << "plumbc: internal error: " << exception.what() << "\n";

@@ -38,7 +38,7 @@ public:
 
   /// Ends the run: every rank's next call, or the one it is blocked in, returns an error. The first failure
   /// counts.
-  void fail(int code, std::string error);
+  void fail(Outcome why);
   const Outcome &result() const { return outcome; }
   int size() const { return static_cast<int>(seats.size()); }
   Device &device(int rank);
@@ -56,7 +56,7 @@ public:
 private:
   struct Seat;
 
-  void failLocked(int code, std::string error);
+  void failLocked(Outcome why);
   void notify(Seat &seat);
   Seat &seatOf(const Call &call);
   void checkDeadlock();

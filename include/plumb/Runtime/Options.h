@@ -26,12 +26,6 @@ struct Options {
   std::chrono::seconds timeout{600}; ///< Bounds every wait for other ranks.
 };
 
-/// The command line is wrong: exit code 2.
-class UsageError : public Failure {
-public:
-  using Failure::Failure;
-};
-
 /// The options, each also as `--option=value`. PLUMB_TIMEOUT in the environment stands for `--timeout`.
 /// Throws UsageError.
 Options parseOptions(int argc, const char *const *argv);

@@ -203,10 +203,10 @@ TEST_F(Files, ErrorsNameTheFile) {
     return "";
   };
   EXPECT_THAT(message([&] { SafetensorsFile(path("missing")); }),
-              HasSubstr("missing': cannot open: No such file"));
+              HasSubstr("missing: cannot open: No such file"));
   EXPECT_THAT(message([&] { SafetensorsFile{folder.string()}; }), HasSubstr("is not a regular file"));
   std::ofstream(path("empty")).flush();
-  EXPECT_THAT(message([&] { SafetensorsFile(path("empty")); }), HasSubstr("empty': the file has 0 bytes"));
+  EXPECT_THAT(message([&] { SafetensorsFile(path("empty")); }), HasSubstr("empty: the file has 0 bytes"));
   EXPECT_THAT(message([&] { SafetensorsWriter(path("no/such/folder"), {}); }), HasSubstr("cannot create"));
   EXPECT_THAT(message([&] { SafetensorsWriter(path("twice"), {{"a", "F32", {}}, {"a", "F32", {}}}); }),
               HasSubstr("two tensors would be saved as 'a'"));

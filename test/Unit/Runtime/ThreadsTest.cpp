@@ -226,7 +226,7 @@ protected:
     testing::internal::CaptureStderr();
     Outcome outcome = runProgram(program, static_cast<int>(argv.size()), argv.data(), /*driver=*/nullptr);
     output = testing::internal::GetCapturedStdout();
-    error = testing::internal::GetCapturedStderr() + (outcome.code ? "error: " + outcome.error + "\n" : "");
+    error = testing::internal::GetCapturedStderr() + (outcome.code ? outcome.message() + "\n" : "");
     return outcome.code;
   }
   int run(const Program &program) {
@@ -306,7 +306,8 @@ TEST_F(Threads, FilesAreCheckedAgainstTheProgram) {
   EXPECT_THAT(error, HasSubstr("tensor 'w' is F64 [6], but the program needs F32 [6]"));
   write("weights", {{"w", "F32", {kColumns}}}, {});
   EXPECT_EQ(run(training()), 1);
-  EXPECT_THAT(error, HasSubstr("has no tensor 'unused', which the program needs as I64 [3]"));
+  EXPECT_THAT(error,
+              HasSubstr("weights: error: there is no tensor 'unused', which the program needs as I64 [3]"));
   EXPECT_FALSE(fs::exists(path("out")));
 }
 

@@ -1,0 +1,23 @@
+//===- Failure.cpp - What goes wrong at run time ----------------------------===//
+
+#include "plumb/Runtime/Failure.h"
+
+#include <new>
+
+namespace plumb {
+
+Outcome outcomeOfException(const std::string &who) {
+  try {
+    throw;
+  } catch (const UsageError &error) {
+    return {2, error.sentence(), error.file()};
+  } catch (const Failure &failure) {
+    return {1, who + failure.sentence(), failure.file()};
+  } catch (const std::bad_alloc &) {
+    return {1, who + "out of memory"};
+  } catch (const std::exception &exception) {
+    return {1, who + exception.what()};
+  }
+}
+
+} // namespace plumb
