@@ -90,6 +90,10 @@ cudaError_t cudaFree(void *devPtr) {
   return outcome(succeeded);
 }
 
+// All memory is the host's.
+cudaError_t cudaMallocHost(void **ptr, size_t size) { return cudaMalloc(ptr, size); }
+cudaError_t cudaFreeHost(void *ptr) { return cudaFree(ptr); }
+
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, cudaMemcpyKind kind) {
   cudaError_t error = cudaMemcpyAsync(dst, src, count, kind, nullptr);
   return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;

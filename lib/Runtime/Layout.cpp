@@ -187,13 +187,15 @@ Slice::Slice(const Program &program, const Tensor &tensor, std::span<const std::
     start += stride * static_cast<std::size_t>(range.begin);
     stride *= static_cast<std::size_t>(dims[i].size);
     localShape.push_back(range.padded * dims[i].blocks);
+    rangeOfDim.push_back({range.begin, range.size, dims[i].blocks, dims[i].size / dims[i].blocks});
   }
   std::ranges::reverse(localShape);
+  std::ranges::reverse(rangeOfDim);
   std::ranges::reverse(loops);
 }
 
 template <class Visit>
-bool Slice::forEachRun(const Visit &visit) const {
+bool Slice::walk(const Visit &visit) const {
   if (ownBytes == 0)
     return true;
   std::vector<std::int64_t> index(loops.size(), 0);
@@ -218,22 +220,38 @@ bool Slice::forEachRun(const Visit &visit) const {
 void Slice::gather(const std::byte *global, std::byte *local) const {
   if (ownBytes != totalBytes)
     std::memset(local, 0, totalBytes);
-  forEachRun([&](std::size_t to, std::size_t from) {
+  walk([&](std::size_t to, std::size_t from) {
     std::memcpy(local + to, global + from, runBytes);
     return true;
   });
 }
 
 void Slice::scatter(const std::byte *local, std::byte *global) const {
-  forEachRun([&](std::size_t from, std::size_t to) {
+  walk([&](std::size_t from, std::size_t to) {
     std::memcpy(global + to, local + from, runBytes);
     return true;
   });
 }
 
 bool Slice::equals(const std::byte *local, const std::byte *global) const {
-  return forEachRun([&](std::size_t mine, std::size_t theirs) {
+  return walk([&](std::size_t mine, std::size_t theirs) {
     return std::memcmp(local + mine, global + theirs, runBytes) == 0;
+  });
+}
+
+void Slice::pad(const std::byte *dense, std::byte *local) const {
+  std::memset(local, 0, totalBytes);
+  walk([&](std::size_t to, std::size_t) {
+    std::memcpy(local + to, dense, runBytes);
+    dense += runBytes;
+    return true;
+  });
+}
+
+void Slice::forEachRun(const std::function<void(std::size_t, std::size_t, std::size_t)> &visit) const {
+  walk([&](std::size_t local, std::size_t global) {
+    visit(local, global, runBytes);
+    return true;
   });
 }
 

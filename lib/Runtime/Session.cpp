@@ -33,6 +33,7 @@ Session::Session(const Program &program, int rank, const Options &options, const
 
 Session::~Session() {
   // Nothing useful can be done about an error here, and the first one has been reported.
+  feeder.reset();
   for (ncclComm_t comm : handles.comms)
     if (comm)
       provider.disconnect(comm, !completed);
@@ -113,11 +114,20 @@ void Session::loadState() {
       load(moment, sources.checkpoint->find(std::string_view(moment.name))->data.data());
 }
 
+std::vector<InputSlice> Session::inputSlices() const {
+  std::vector<InputSlice> slices;
+  for (const Tensor &input : program.inputs)
+    for (std::int64_t m = 0; m < slicesOf(input); ++m) {
+      Slice slice(program, input, coordinates, m);
+      std::byte *address = locate(input, slice, m);
+      if (address && slice.bytes() != 0)
+        slices.push_back({&input, std::move(slice), m, address});
+    }
+  return slices;
+}
+
 void Session::loadInputs(std::int64_t step) {
-  for (const Tensor &input : program.inputs) {
-    const std::byte *given = driver ? driver->input(input) : nullptr;
-    load(input, given ? given : sources.input(input, step));
-  }
+  feeder->feed(step, handles.streams);
   auto finished = static_cast<double>(step);
   if (program.counter)
     load(*program.counter, reinterpret_cast<const std::byte *>(&finished));
@@ -309,6 +319,7 @@ void Session::serve(Rank &rank) {
 void Session::run() {
   connect();
   loadState();
+  feeder = std::make_unique<Feeder>(number, inputSlices(), sources.inputs.get(), driver, options.steps);
   Rank rank(number, coordinates, pipeline, handles);
   if (driver)
     serve(rank);

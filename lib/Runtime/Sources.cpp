@@ -7,9 +7,7 @@
 #include "plumb/Runtime/Layout.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <system_error>
 
 namespace plumb {
 
@@ -82,72 +80,6 @@ static void checkProgram(const Program &program) {
 // Files
 //===----------------------------------------------------------------------===//
 
-TensorFiles::TensorFiles(const std::string &path) : name(path) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  if (std::filesystem::is_directory(path, error)) {
-    for (const auto &entry : std::filesystem::directory_iterator(path, error))
-      if (entry.path().extension() == ".safetensors")
-        paths.push_back(entry.path().string());
-    if (paths.empty())
-      throw Failure(path, "this is a folder without safetensors files");
-  } else {
-    paths.push_back(path);
-  }
-  std::ranges::sort(paths);
-  for (const std::string &file : paths)
-    files.push_back(std::make_unique<SafetensorsFile>(file));
-}
-
-const TensorView *TensorFiles::find(std::string_view tensor) const {
-  for (const auto &file : files)
-    if (const TensorView *view = file->find(tensor))
-      return view;
-  return nullptr;
-}
-
-const TensorView *TensorFiles::find(const Tensor &parameter) const {
-  const TensorView *found = find(std::string_view(parameter.name));
-  for (std::size_t i = 0; !found && i < parameter.aliases.size(); ++i)
-    found = find(std::string_view(parameter.aliases[i]));
-  return found;
-}
-
-static std::string describe(std::string_view dtype, std::span<const std::int64_t> shape) {
-  return std::string(dtype) + " " + describeShape(shape);
-}
-
-static void checkView(const TensorFiles &file, const Tensor &tensor, const TensorView *view,
-                      bool hasSteps = false) {
-  if (!view)
-    throw Failure(file.path(), std::string("there is no tensor '") + tensor.name +
-                                   "', which the program needs as " +
-                                   describe(nameOf(tensor.dtype), shapeOf(tensor)));
-  std::span<const std::int64_t> shape = view->shape;
-  if (hasSteps)
-    shape = shape.subspan(1);
-  if (view->dtype != nameOf(tensor.dtype) || !std::ranges::equal(shape, shapeOf(tensor)))
-    throw Failure(file.path(), std::string("tensor '") + tensor.name + "' is " +
-                                   describe(view->dtype, view->shape) + ", but the program needs " +
-                                   describe(nameOf(tensor.dtype), shapeOf(tensor)));
-}
-
-static bool hasStepDimension(const Tensor &tensor, const TensorView &view) {
-  return view.shape.size() == static_cast<std::size_t>(tensor.rank) + 1;
-}
-
-static void checkInputs(const Program &program, const Options &options, const TensorFiles &file) {
-  for (const Tensor &input : program.inputs) {
-    const TensorView *view = file.find(std::string_view(input.name));
-    bool hasSteps = view && hasStepDimension(input, *view);
-    checkView(file, input, view, hasSteps);
-    if (hasSteps && view->shape[0] < options.steps)
-      throw Failure(file.path(), std::string("tensor '") + input.name + "' holds " +
-                                     std::to_string(view->shape[0]) + " steps, but " +
-                                     std::to_string(options.steps) + " are to run");
-  }
-}
-
 static void checkWeights(const Program &program, const Sources &sources) {
   if (const TensorFiles *file = sources.parameters())
     for (const Tensor &parameter : program.parameters)
@@ -170,19 +102,11 @@ const TensorFiles *Sources::holderOf(const Tensor &nonPersistent) const {
   return nullptr;
 }
 
-const std::byte *Sources::input(const Tensor &tensor, std::int64_t step) const {
-  const TensorView &view = *inputs->find(std::string_view(tensor.name));
-  if (!hasStepDimension(tensor, view))
-    return view.data.data();
-  return view.data.data() +
-         view.data.size() / static_cast<std::size_t>(view.shape[0]) * static_cast<std::size_t>(step);
-}
-
 Sources openSources(const Program &program, const Options &options, bool needsInputs) {
   checkProgram(program);
   if (options.source.empty() && needsInputs && !program.inputs.empty())
     throw UsageError("the program has " + std::to_string(program.inputs.size()) +
-                     " input(s); give a file that holds them with --inputs");
+                     " input(s); say where they come from with --inputs");
   if (options.weights.empty() && options.resume.empty() && !program.parameters.empty())
     throw UsageError("the program has " + std::to_string(program.parameters.size()) +
                      " parameter(s); give a file that holds them with --weights");
@@ -203,10 +127,8 @@ Sources openSources(const Program &program, const Options &options, bool needsIn
                                                        " leaves nothing to run");
   }
   checkWeights(program, sources);
-  if (!options.source.empty()) {
-    sources.inputs = std::make_unique<TensorFiles>(options.source);
-    checkInputs(program, options, *sources.inputs);
-  }
+  if (!options.source.empty())
+    sources.inputs = openInputSource(program, options, sources.firstStep);
   return sources;
 }
 

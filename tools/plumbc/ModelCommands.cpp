@@ -216,8 +216,10 @@ void plumb::addRunCommand(CLI::App &app, Command &command) {
   sub.app->add_option("--dump", arguments->dumps,
                       "name of a module: what it returns is compared or saved as dump.NAME");
   sub.app->add_option("--steps", arguments->steps, "training steps")->check(CLI::Range(1, 1 << 30));
-  sub.app->add_option("--inputs", arguments->inputs,
-                      "safetensors file with input.0, input.1, …; drawn from a fixed seed without");
+  sub.app->add_option(
+      "--inputs", arguments->inputs,
+      "safetensors file or folder with input.0, input.1, … or a stream of tokens, or a shared object; "
+      "drawn from a fixed seed without");
   sub.app->add_option("--weights", arguments->weights,
                       "safetensors file to use instead of the archive's weights");
   sub.app->add_option("--save", arguments->save,

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,14 @@ std::string describeShape(std::span<const std::int64_t> shape);
 /// True if the reserved axis `microbatch` cuts the tensor.
 bool isCutByMicrobatch(const Program &program, const Tensor &tensor);
 
+/// The rows of one dimension that a slice takes: `blocks` times `rows` of them, `stride` apart, the first at
+/// `begin`.
+struct SliceRange {
+  std::int64_t begin, rows, blocks, stride;
+  bool operator==(const SliceRange &) const = default;
+  auto operator<=>(const SliceRange &) const = default;
+};
+
 /// The part of a global row-major tensor that one rank holds (of one microbatch), as nested strided loops
 /// over runs of adjacent elements. All ranks' tensors have the shape of the largest part; behind a smaller
 /// one lies padding, which is zero when the slice is gathered.
@@ -51,10 +60,18 @@ public:
 
   std::span<const std::int64_t> shape() const { return localShape; }
   std::size_t bytes() const { return totalBytes; }
+  /// Without padding.
+  std::size_t denseBytes() const { return ownBytes; }
+  /// By dimension.
+  std::span<const SliceRange> ranges() const { return rangeOfDim; }
 
   void gather(const std::byte *global, std::byte *local) const;
   void scatter(const std::byte *local, std::byte *global) const;
   bool equals(const std::byte *local, const std::byte *global) const;
+  /// Puts padding between the elements of a dense slice.
+  void pad(const std::byte *dense, std::byte *local) const;
+  /// Calls `visit(local, global, bytes)` with the byte offsets of each run of adjacent elements.
+  void forEachRun(const std::function<void(std::size_t, std::size_t, std::size_t)> &visit) const;
   /// Two slices of one tensor are replicas of each other iff this agrees.
   bool operator==(const Slice &) const = default;
   auto operator<=>(const Slice &) const = default;
@@ -68,9 +85,10 @@ private:
   };
 
   template <class Visit>
-  bool forEachRun(const Visit &visit) const;
+  bool walk(const Visit &visit) const;
 
   std::vector<std::int64_t> localShape;
+  std::vector<SliceRange> rangeOfDim;
   std::vector<Loop> loops; ///< Outermost first.
   std::size_t start = 0;   ///< Byte offset of the first run in the global tensor.
   std::size_t runBytes = 0, ownBytes = 0, totalBytes = 0; ///< Of a run, without and with padding.

@@ -15,7 +15,7 @@ struct Options {
   // Paths; empty: not given.
   std::string weights;    ///< A safetensors file, or a folder of them.
   std::string buffers;    ///< The same, for what the model does not save.
-  std::string source;     ///< `--source` or `--inputs`: a safetensors file.
+  std::string source;     ///< `--source` or `--inputs`: see openInputSource.
   std::string save;       ///< Results of the run.
   std::string checkpoint; ///< Folder for checkpoints.
   std::string resume;     ///< Folder with checkpoints, or one of them, to go on from.

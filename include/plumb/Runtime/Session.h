@@ -9,6 +9,7 @@
 #define PLUMB_RUNTIME_SESSION_H
 
 #include "plumb/Runtime/Driver.h"
+#include "plumb/Runtime/Feeder.h"
 #include "plumb/Runtime/Hub.h"
 #include "plumb/Runtime/Layout.h"
 #include "plumb/Runtime/Options.h"
@@ -57,6 +58,7 @@ private:
   std::int64_t slicesOf(const Tensor &tensor) const;
   void load(const Tensor &tensor, const std::byte *global);
   void loadState();
+  std::vector<InputSlice> inputSlices() const;
   void loadInputs(std::int64_t step);
   void runStep(Rank &rank, std::int64_t step);
   void train(Rank &rank);
@@ -84,6 +86,7 @@ private:
   int pipeline;
   std::vector<Result> results;
   Rank::Handles handles;
+  std::unique_ptr<Feeder> feeder;
   std::vector<std::byte> staging;
   bool completed = false;
 };

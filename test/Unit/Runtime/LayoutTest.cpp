@@ -2,6 +2,8 @@
 
 #include "plumb/Runtime/Layout.h"
 
+#include "plumb/Runtime/source.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -133,6 +135,22 @@ TEST(Slices, AgreeWithBruteForce) {
         for (std::size_t i = 0; i < expected.size(); ++i)
           ASSERT_EQ(
               std::memcmp(&local[i * size], expected[i] == kAbsent ? zeros : &global[expected[i]], size), 0);
+        // The same by way of a dense slice, whose positions are those that sources of inputs see.
+        std::vector<plumb_range> ranges;
+        for (std::size_t dim = 0; dim < slice.ranges().size(); ++dim) {
+          const SliceRange &range = slice.ranges()[dim];
+          ranges.push_back({tensor.dims[dim].size, range.begin, range.stride, range.blocks, range.rows});
+        }
+        std::vector<std::byte> dense(slice.denseBytes()), padded(slice.bytes(), std::byte{0xff});
+        plumb_slice asked{"t",           "t", nameOf(tensor.dtype), tensor.rank,
+                          ranges.data(), m,   dense.data(),         dense.size()};
+        for (std::size_t i = 0; i < dense.size() / size; ++i)
+          std::memcpy(
+              &dense[i * size],
+              &global[static_cast<std::size_t>(plumb_position(&asked, static_cast<std::int64_t>(i))) * size],
+              size);
+        slice.pad(dense.data(), padded.data());
+        ASSERT_EQ(padded, local);
         // What lies in the padding is nobody's.
         for (std::size_t i = 0; i < expected.size(); ++i)
           if (expected[i] == kAbsent)
