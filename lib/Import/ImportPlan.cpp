@@ -115,8 +115,9 @@ private:
       op->setAttr(kCostsAttr, costs(*plan_.costs));
     if (plan_.memoryLimit)
       op->setAttr(kMemoryLimitAttr, integer(*plan_.memoryLimit));
-    if (plan_.ring)
-      op->setAttr(kRingAttr, text(plan_.ring->value));
+    if (const auto &context = plan_.contextParallel)
+      op->setAttr(kContextParallelAttr,
+                  dictionary("axis", text(context->axis.value), "attention", text(context->attention)));
     if (plan_.bucketBytes)
       op->setAttr(kBucketBytesAttr, integer(*plan_.bucketBytes));
     for (const spec::SplitPoint &point : pipeline.split)

@@ -26,8 +26,8 @@ public:
       checkLoss(*plan_.loss);
     for (const LayoutEntry &entry : plan_.layouts)
       checkLayout(entry);
-    if (plan_.ring)
-      checkLayoutAxis(*plan_.ring);
+    if (plan_.contextParallel)
+      checkLayoutAxis(plan_.contextParallel->axis);
     for (const StorageEntry &entry : plan_.storage)
       checkLayoutAxis(entry.axis);
     if (plan_.optimizer) {

@@ -246,13 +246,13 @@ static Schema plan() {
                  true}})},
        {"memory_limit", integer("Most bytes of memory that a rank may plan with.", 1)},
        {"context_parallel",
-        object("How attention over sequences in shards gets at keys and values.",
-               {{"axis", text("The mesh axis; \"cp\" if not given.")},
-                {"attention",
-                 oneOfStrings("\"gather\": all of them on every rank, as without this key; \"ring\": block "
-                              "by block, each from the rank before it.",
-                              {"gather", "ring"}),
-                 true}})},
+        object(
+            "How attention over sequences in shards gets at keys and values.",
+            {{"axis", text("The mesh axis; \"cp\" if not given.")},
+             {"attention",
+              oneOfStrings("\"gather\": all of them on every rank; \"ring\": block by block, each from the "
+                           "rank before it; \"auto\", as without this key: what takes less time.",
+                           {"auto", "gather", "ring"})}})},
        {"bucket_bytes", integer("Most bytes of the gradients, or parameters, that share the launch of a "
                                 "collective; 0: each has its own.",
                                 0)},

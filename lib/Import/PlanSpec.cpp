@@ -292,6 +292,15 @@ Initial toInitial(const json::Member &member) {
   return initial;
 }
 
+ContextParallel toContextParallel(const json::Value &value) {
+  ContextParallel result{{"cp", value.range}};
+  if (const json::Value *axis = value.find("axis"))
+    result.axis = toString(*axis);
+  if (const json::Value *attention = value.find("attention"))
+    result.attention = *attention->asString();
+  return result;
+}
+
 Costs toCosts(const json::Value &value, const Source &source) {
   Costs costs;
   costs.place = source.place(value.find("stages")->range);
@@ -355,10 +364,7 @@ PlanSpec toPlanSpec(const json::Document &document) {
   if (const json::Value *limit = root.find("memory_limit"))
     plan.memoryLimit = *limit->asInteger();
   if (const json::Value *context = root.find("context_parallel"))
-    if (const json::Value *attention = context->find("attention"); *attention->asString() == "ring") {
-      const json::Value *axis = context->find("axis");
-      plan.ring = axis ? toString(*axis) : Located<std::string>{"cp", context->range};
-    }
+    plan.contextParallel = toContextParallel(*context);
   if (const json::Value *bytes = root.find("bucket_bytes"))
     plan.bucketBytes = *bytes->asInteger();
   if (const json::Value *costs = root.find("costs"); costs && costs->asString())

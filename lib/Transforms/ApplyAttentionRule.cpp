@@ -16,6 +16,8 @@
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
+#include "plumb/Transforms/LayoutCosts.h"
+#include "plumb/Transforms/RedistributionPlans.h"
 #include "plumb/Transforms/Utils.h"
 #include <limits>
 
@@ -214,25 +216,144 @@ static void walkAround(nn::SoftmaxOp softmax, Attention attention, int64_t block
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Costs
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Seconds of one attention on one rank, in a step. Products and exponentials are the same either way. A ring
+/// computes with a block while the next one is on its way, but merges its results and, in the backward pass,
+/// has keys and values walk anew besides their gradients; gathered ones are kept, and their gradients
+/// scattered.
+class AttentionCosts {
+public:
+  AttentionCosts(ModuleOp module, StringAttr axis, bool isTrained)
+      : plans(module), mesh(findOp<MeshOp>(module)), axis(axis), isTrained(isTrained) {
+    // Whatever else the mesh has shares out the batch or the heads.
+    for (const redistribution::MeshAxis &other : plans.getMesh().axes)
+      if (other.name != axis && other.name != findOp<PipelineOp>(module).getAxis())
+        others *= other.size;
+    others *= getMicrobatches(module);
+  }
+
+  bool isRingFaster(const Attention &attention) {
+    int64_t blocks = mesh.getAxisSize(axis);
+    RankedTensorType keys = blocksOf(attention.keys, blocks), values = blocksOf(attention.values, blocks);
+    std::optional<double> gathered = all({keys, values}, false), scattered = all({keys, values}, true);
+    if (!gathered || !scattered)
+      return false;
+    double pair = send(keys) + send(values), merge = mergeOf(attention);
+    double block = productsOf(attention) / static_cast<double>(blocks),
+           steps = static_cast<double>(blocks - 1);
+    double gather = *gathered, ring = steps * (std::max(pair - block, 0.0) + merge);
+    if (isTrained) {
+      gather += *scattered;
+      ring += steps * (std::max(2 * pair - 2 * block, 0.0) + 2 * merge);
+    }
+    return ring < gather;
+  }
+
+private:
+  /// What a rank holds of keys or values, in `blocks` rows, one for each rank of the axis.
+  RankedTensorType blocksOf(Value value, int64_t blocks) const {
+    auto type = cast<RankedTensorType>(value.getType());
+    int64_t elements = std::max<int64_t>(type.getNumElements() / (blocks * others), 1);
+    return RankedTensorType::get({blocks, elements}, type.getElementType());
+  }
+
+  LayoutAttr layout(bool isSharded, bool isPartial) const {
+    MLIRContext *context = axis.getContext();
+    auto ref = AxisRefAttr::get(axis);
+    auto none = DimShardingAttr::get(context, {}, 1);
+    SmallVector<PartialAttr> partial;
+    if (isPartial)
+      partial.push_back(PartialAttr::get(context, ref, StringAttr::get(context, "sum")));
+    return LayoutAttr::get(context, FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
+                           {isSharded ? DimShardingAttr::get(context, {ref}, 1) : none, none}, partial);
+  }
+
+  std::optional<double> all(ArrayRef<RankedTensorType> types, bool scattered) const {
+    double seconds = 0;
+    for (RankedTensorType type : types) {
+      std::optional<double> cost = scattered ? plans.cost(type, layout(false, true), layout(true, false))
+                                             : plans.cost(type, layout(true, false), layout(false, false));
+      if (!cost)
+        return std::nullopt;
+      seconds += *cost;
+    }
+    return seconds;
+  }
+
+  double send(RankedTensorType type) const {
+    return plans.transferCost(RankedTensorType::get({type.getDimSize(1)}, type.getElementType()), axis);
+  }
+
+  double productsOf(const Attention &attention) const {
+    auto queries = cast<RankedTensorType>(attention.query.getType());
+    double rows = static_cast<double>(queries.getNumElements()) / static_cast<double>(others);
+    return 4 * rows * static_cast<double>(lengthOf(attention.keys)) /
+           static_cast<double>(mesh.getAxisSize(axis)) / kOperationsPerSecond;
+  }
+
+  /// A step reads and writes the weighted values so far.
+  double mergeOf(Attention attention) const {
+    auto type = cast<RankedTensorType>(attention.result.getType());
+    double elements =
+        static_cast<double>(type.getNumElements()) / static_cast<double>(others * mesh.getAxisSize(axis));
+    return 3 * elements * type.getElementTypeBitWidth() / 8 / kBytesPerSecond;
+  }
+
+  RedistributionPlans plans;
+  mutable MeshOp mesh; ///< A handle; asking it is not const in MLIR.
+  StringAttr axis;
+  bool isTrained;
+  int64_t others = 1; ///< Ranks and microbatches that have other batches or heads.
+};
+
+/// How attention gets at keys and values, and over which axis.
+struct ContextRule {
+  StringAttr axis; ///< Null: no sequence is sharded.
+  StringRef attention;
+};
+
+} // namespace
+
+/// The rule of the plan; without one, whatever takes less time over the axis that shards sequences.
+static ContextRule findRule(PipelineOp pipeline, ProgramOp program) {
+  if (auto rule = pipeline->getAttrOfType<DictionaryAttr>(kContextParallelAttr))
+    return {rule.getAs<StringAttr>("axis"), rule.getAs<StringAttr>("attention").getValue()};
+  ContextRule rule{{}, "auto"};
+  for (auto input : program.getBody().getOps<InputOp>())
+    if (LayoutAttr layout = getLayout(input.getResult()))
+      for (DimShardingAttr dim : layout.getDims().drop_front(layout.getDims().empty() ? 0 : 1))
+        for (AxisRefAttr axis : dim.getAxes())
+          if (!rule.axis && axis.getName() != kMicrobatchAxis)
+            rule.axis = axis.getName();
+  return rule;
+}
+
 LogicalResult plumb::applyAttentionRule(ModuleOp module, ProgramOp program) {
   auto pipeline = findOp<PipelineOp>(module);
-  auto axis = pipeline->getAttrOfType<StringAttr>(kRingAttr);
-  if (!axis)
+  ContextRule rule = findRule(pipeline, program);
+  if (!rule.axis || rule.attention == "gather")
     return success();
-  int64_t blocks = findOp<MeshOp>(module).getAxisSize(axis), found = 0;
+  bool mustWalk = rule.attention == "ring";
+  int64_t blocks = findOp<MeshOp>(module).getAxisSize(rule.axis), found = 0;
+  AttentionCosts costs(module, rule.axis, findOp<LossOp>(module) != nullptr);
   for (auto softmax : llvm::to_vector(program.getBody().getOps<nn::SoftmaxOp>())) {
     std::optional<Attention> attention = findAttention(softmax);
     if (!attention || lengthOf(attention->query) != lengthOf(attention->keys) ||
         lengthOf(attention->query) % blocks)
       continue;
     ++found;
-    if (blocks > 1)
+    if (blocks > 1 && (mustWalk || costs.isRingFaster(*attention)))
       walkAround(softmax, *attention, blocks);
   }
-  if (found)
+  if (found || !mustWalk)
     return success();
   return pipeline.emitError("no attention of this model can walk around the ranks of \"")
-         << axis.getValue()
+         << rule.axis.getValue()
          << "\": that takes a softmax between two products, with no mask but a causal one, of as many "
             "queries "
             "as keys, a multiple of "

@@ -5,9 +5,6 @@
 using namespace mlir;
 using namespace plumb;
 
-// A rank of the machine that the default topology of the redistribution core describes.
-static constexpr double kOperationsPerSecond = 4e14;
-static constexpr double kBytesPerSecond = 3e12;
 /// Of a call of any kind: at sizes where it decides, how many calls there are is what matters.
 static constexpr double kSecondsPerCall = 6.6e-6;
 /// Violations of what cannot be done at all.

@@ -7,8 +7,8 @@
 //
 // Where shards differ in size they lie in tensors of the largest shard's shape, their padding at the end.
 // Before a dim is cut so it is padded to a multiple, and where such pieces are joined the padding of the
-// whole is dropped: it is that of the last ranks, so it lies at the end again. Shards that differ by more than
-// the last axis of a dim are cut and joined by tables.
+// whole is dropped: it is that of the last ranks, so it lies at the end again. Shards that differ by more
+// than the last axis of a dim are cut and joined by tables.
 //
 // Layouts are read in digits: axes are split until those of a step are none or all of each axis of the
 // layouts before and after it.
@@ -18,6 +18,7 @@
 #include "DigitStep.h"
 #include "ExchangeTables.h"
 #include "LowerRotations.h"
+#include "ShardBlocks.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Redistribution/IndexSet.h"
@@ -138,6 +139,7 @@ private:
 
   FailureOr<Value> lower(RedistributeOp op, const Step &planned, Value value, ArrayRef<int64_t> copies) {
     Location loc = op.getLoc();
+    ShardBlocks shards(builder, loc, plan->shape);
     DigitStep step(planned);
     if (step.isByMessages(plan->shape))
       return exchange(op, planned, value);
@@ -145,7 +147,7 @@ private:
     case StepKind::AllReduce:
       return allReduce(loc, value, step.axes, copies, *step.reduction);
     case StepKind::Slice:
-      return slice(loc, step, value);
+      return slice(loc, shards, step, value);
     case StepKind::Mask:
       return mask(op, step, value);
     case StepKind::AllGather: {
@@ -155,19 +157,19 @@ private:
       Value gathered =
           mark(ccl::AllGatherOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()),
                                         value, communicator(loc, step.axes, {})));
-      return merge(loc, gathered, step.before, step.axes);
+      return shards.merge(gathered, step.before, step.axes);
     }
     case StepKind::ReduceScatter: {
-      Value blocks = splitOff(loc, value, step.after, step.axes);
+      Value blocks = shards.splitOff(value, step.after, step.axes);
       return mark(ccl::ReduceScatterOp::create(
           builder, loc, blockType(blocks), blocks, communicator(loc, step.axes, {}),
           builder.getStringAttr(redistribution::reductionName(*step.reduction))));
     }
     case StepKind::AllToAll: {
-      Value blocks = splitOff(loc, value, step.after, step.axes);
+      Value blocks = shards.splitOff(value, step.after, step.axes);
       Value exchanged = mark(
           ccl::AllToAllOp::create(builder, loc, blocks.getType(), blocks, communicator(loc, step.axes, {})));
-      return merge(loc, exchanged, step.before, step.axes);
+      return shards.merge(exchanged, step.before, step.axes);
     }
     case StepKind::Permute:
     case StepKind::Exchange:
@@ -203,15 +205,8 @@ private:
     return shape;
   }
 
-  static int64_t sizeOf(ArrayRef<AxisRef> axes) {
-    int64_t size = 1;
-    for (const AxisRef &axis : axes)
-      size *= axis.size;
-    return size;
-  }
-
-  Value slice(Location loc, const DigitStep &step, Value value) {
-    value = pad(loc, value, step.after, step.axes);
+  Value slice(Location loc, ShardBlocks &shards, const DigitStep &step, Value value) {
+    value = shards.pad(value, step.after, step.axes);
     for (size_t d = 0; d < step.after.dims.size(); ++d) {
       ArrayRef<AxisRef> axes = addedAxes(step.before, step.after, d);
       if (axes.empty())
@@ -227,12 +222,12 @@ private:
       if (parts[0] == 1) {
         SmallVector<int64_t> pieces{parts[1]};
         llvm::append_range(pieces, shape);
-        value = ccl::SliceOp::create(builder, loc, typed(shape), view(loc, value, pieces), axisNames(axes));
+        value = ccl::SliceOp::create(builder, loc, typed(shape), shards.view(value, pieces), axisNames(axes));
         continue;
       }
-      Value own = ccl::ExtractOp::create(builder, loc, typed({parts[0], parts[2]}), view(loc, value, parts),
+      Value own = ccl::ExtractOp::create(builder, loc, typed({parts[0], parts[2]}), shards.view(value, parts),
                                          axisNames(axes));
-      value = view(loc, own, shape);
+      value = shards.view(own, shape);
     }
     return value;
   }
@@ -240,6 +235,7 @@ private:
   /// Shards among zeros, and zeros in place of all copies but one: sums of these are the value.
   FailureOr<Value> mask(RedistributeOp op, const DigitStep &step, Value value) {
     Location loc = op.getLoc();
+    ShardBlocks shards(builder, loc, plan->shape);
     if (step.reduction == Reduction::Product)
       return emitModelError(op) << "to " << op.getTo()
                                 << " would have to make a factor out of a value, which is not supported";
@@ -253,12 +249,12 @@ private:
       SmallVector<int64_t> shape(type.getShape());
       SmallVector<int64_t> parts = rows(shape, d, step.before.dims[d].blocks, sizeOf(axes));
       shape[d] *= sizeOf(axes);
-      Value own = view(loc, value, {parts[0], parts[2]});
+      Value own = shards.view(value, {parts[0], parts[2]});
       value = ccl::InsertOp::create(builder, loc, RankedTensorType::get(parts, type.getElementType()), own,
                                     axisNames(axes));
-      value = view(loc, value, shape);
+      value = shards.view(value, shape);
     }
-    value = trim(loc, value, step.before, step.axes);
+    value = shards.trim(value, step.before, step.axes);
     if (!copied.empty() && step.reduction == Reduction::Sum)
       value = ccl::KeepFirstOp::create(builder, loc, value.getType(), value, axisNames(copied));
     return value;
@@ -348,149 +344,6 @@ private:
   static RankedTensorType blockType(Value blocks) {
     auto type = cast<RankedTensorType>(blocks.getType());
     return RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
-  }
-
-  /// A dim that `axes` cut into shards of different sizes: `outer` pieces of `size` elements, of which each
-  /// is padded to `padded` elements.
-  struct PaddedDim {
-    size_t dim;
-    int64_t outer, size, padded;
-  };
-
-  SmallVector<PaddedDim> paddedDims(const redistribution::Layout &fine, ArrayRef<AxisRef> axes) const {
-    SmallVector<PaddedDim> result;
-    for (auto [d, dim] : llvm::enumerate(fine.dims)) {
-      if (cutsEvenly(dim, plan->shape[d], dim.axes.size()) || !llvm::is_contained(axes, dim.axes.back()))
-        continue;
-      PaddedDim entry{d, 1, plan->shape[d], 0};
-      for (const AxisRef &axis : ArrayRef<AxisRef>(dim.axes).drop_back()) {
-        entry.size /= axis.size;
-        entry.outer *= llvm::is_contained(axes, axis) ? axis.size : 1;
-      }
-      entry.padded = redistribution::ceilDiv(entry.size, dim.axes.back().size) * dim.axes.back().size;
-      result.push_back(entry);
-    }
-    return result;
-  }
-
-  /// A local tensor in rows: what is outside of the pieces of a dim, the elements of a piece, what is inside.
-  static SmallVector<int64_t> pieceRows(ArrayRef<int64_t> shape, const PaddedDim &of, int64_t size) {
-    SmallVector<int64_t> rows{of.outer, size, 1};
-    for (size_t other = 0; other < shape.size(); ++other)
-      if (other != of.dim)
-        rows[other < of.dim ? 0 : 2] *= shape[other];
-    return rows;
-  }
-
-  /// Makes the dims that `axes` are to cut further multiples of them.
-  Value pad(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
-    for (const PaddedDim &dim : paddedDims(fine, axes)) {
-      auto type = cast<RankedTensorType>(value.getType());
-      SmallVector<int64_t> shape(type.getShape());
-      SmallVector<int64_t> rows = pieceRows(shape, dim, dim.size), zeros = rows;
-      zeros[1] = dim.padded - dim.size;
-      Value padding = nn::FillOp::create(builder, loc, RankedTensorType::get(zeros, type.getElementType()),
-                                         builder.getF64FloatAttr(0));
-      Value whole = nn::CatOp::create(builder, loc, ValueRange{view(loc, value, rows), padding}, int64_t(1));
-      shape[dim.dim] = dim.outer * dim.padded;
-      value = view(loc, whole, shape);
-    }
-    return value;
-  }
-
-  /// The inverse, once the dims are joined.
-  Value trim(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
-    for (const PaddedDim &dim : paddedDims(fine, axes)) {
-      auto type = cast<RankedTensorType>(value.getType());
-      SmallVector<int64_t> shape(type.getShape());
-      SmallVector<int64_t> kept = pieceRows(shape, dim, dim.size), rest = kept;
-      rest[1] = dim.padded - dim.size;
-      auto typed = [&](ArrayRef<int64_t> sizes) {
-        return RankedTensorType::get(sizes, type.getElementType());
-      };
-      auto split = nn::SplitOp::create(builder, loc, TypeRange{typed(kept), typed(rest)},
-                                       view(loc, value, pieceRows(shape, dim, dim.padded)), int64_t(1));
-      shape[dim.dim] = dim.outer * dim.size;
-      // A result of its own, to say the layout of.
-      value = nn::ViewOp::create(builder, loc, typed(shape), split.getPieces().front());
-    }
-    return value;
-  }
-
-  /// How the dims of a coarse local tensor fall apart when `axes` cut them further.
-  struct Decomposition {
-    SmallVector<int64_t>
-        shape; ///< Per dim of the coarse tensor: blocks, one entry per cutting axis, the rest.
-    SmallVector<int64_t> permutation; ///< The axes first, in the order of the group, then everything else.
-    SmallVector<int64_t> fineShape;   ///< The local shape after cutting.
-  };
-
-  Decomposition decompose(ArrayRef<int64_t> coarseShape, const redistribution::Layout &fine,
-                          ArrayRef<AxisRef> axes) {
-    Decomposition result;
-    SmallVector<int64_t> front(axes.size(), -1), rest;
-    for (auto [size, sharding] : llvm::zip(coarseShape, fine.dims)) {
-      int64_t blocks = sharding.axes.empty() ? 1 : sharding.blocks, piece = size / blocks;
-      rest.push_back(result.shape.size());
-      result.shape.push_back(blocks);
-      for (const AxisRef &axis : sharding.axes) {
-        auto *position = llvm::find(axes, axis);
-        if (position == axes.end())
-          continue;
-        front[position - axes.begin()] = result.shape.size();
-        result.shape.push_back(axis.size);
-        piece /= axis.size;
-      }
-      rest.push_back(result.shape.size());
-      result.shape.push_back(piece);
-      result.fineShape.push_back(blocks * piece);
-    }
-    result.permutation = front;
-    llvm::append_range(result.permutation, rest);
-    return result;
-  }
-
-  Value view(Location loc, Value value, ArrayRef<int64_t> shape) {
-    auto type = RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
-    return value.getType() == type ? value : nn::ViewOp::create(builder, loc, type, value).getResult();
-  }
-
-  Value transpose(Location loc, Value value, ArrayRef<int64_t> permutation) {
-    // Moving dims of size 1 moves nothing: only the order of the others counts.
-    auto shape = cast<RankedTensorType>(value.getType()).getShape();
-    SmallVector<int64_t> large;
-    for (int64_t dim : permutation)
-      if (shape[dim] != 1)
-        large.push_back(dim);
-    if (llvm::is_sorted(large))
-      return view(loc, value, llvm::map_to_vector(permutation, [&](int64_t dim) { return shape[dim]; }));
-    return nn::TransposeOp::create(builder, loc, value, builder.getDenseI64ArrayAttr(permutation));
-  }
-
-  /// A tensor as a row of the blocks into which `axes` cut it further.
-  Value splitOff(Location loc, Value value, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
-    value = pad(loc, value, fine, axes);
-    Decomposition parts = decompose(cast<RankedTensorType>(value.getType()).getShape(), fine, axes);
-    value = transpose(loc, view(loc, value, parts.shape), parts.permutation);
-    SmallVector<int64_t> shape{sizeOf(axes)};
-    llvm::append_range(shape, parts.fineShape);
-    return view(loc, value, shape);
-  }
-
-  /// The inverse: joins a row of blocks of layout `fine` to the tensor that `axes` no longer cut.
-  Value merge(Location loc, Value blocks, const redistribution::Layout &fine, ArrayRef<AxisRef> axes) {
-    SmallVector<int64_t> coarse(cast<RankedTensorType>(blocks.getType()).getShape().drop_front());
-    for (auto [size, sharding] : llvm::zip(coarse, fine.dims))
-      for (const AxisRef &axis : sharding.axes)
-        if (llvm::is_contained(axes, axis))
-          size *= axis.size;
-    Decomposition parts = decompose(coarse, fine, axes);
-    SmallVector<int64_t> permuted, inverse(parts.permutation.size());
-    for (auto [position, dim] : llvm::enumerate(parts.permutation)) {
-      permuted.push_back(parts.shape[dim]);
-      inverse[dim] = position;
-    }
-    return trim(loc, view(loc, transpose(loc, view(loc, blocks, permuted), inverse), coarse), fine, axes);
   }
 
   //===--------------------------------------------------------------------===//

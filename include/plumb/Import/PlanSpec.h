@@ -192,6 +192,12 @@ struct BatchNorm {
   std::vector<int64_t> parts; ///< Ranks and microbatches; those of the plan if empty.
 };
 
+/// How attention over sequences in shards gets at keys and values.
+struct ContextParallel {
+  Located<std::string> axis;
+  std::string attention = "auto"; ///< `auto`, `gather` or `ring`.
+};
+
 struct PlanSpec {
   std::shared_ptr<const Source> source;
   Range meshRange;
@@ -209,7 +215,7 @@ struct PlanSpec {
   std::optional<Optimizer> optimizer;
   std::optional<Located<std::string>> topology; ///< JSON, checked; see Redistribution/Topology.h.
   std::optional<int64_t> memoryLimit;           ///< Bytes of a rank.
-  std::optional<Located<std::string>> ring;     ///< The axis around which keys and values walk.
+  std::optional<ContextParallel> contextParallel;
   std::optional<int64_t> bucketBytes;           ///< Of tensors that share the launch of a collective.
   std::optional<BatchNorm> batchNorm;
   std::optional<Located<int64_t>> seed;

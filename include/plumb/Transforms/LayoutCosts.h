@@ -13,6 +13,9 @@
 
 namespace plumb {
 
+/// Of a rank of the machine that the default topology of the redistribution core describes.
+inline constexpr double kOperationsPerSecond = 4e14, kBytesPerSecond = 3e12;
+
 /// The cost of a decision, compared in this order: how often it breaks what may not be broken, then time.
 struct LayoutCost {
   int64_t violations = 0;

@@ -50,8 +50,9 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
     `plumb.boundary` ops at the ports of modules, storage rules and the optimizer's `state` layouts of storage and of
     updates, input rules layouts of inputs, the loss rule a `plumb.loss`, recompute rules marks on ops of modules. The rules are gone afterwards, but for those on sharing, which
     `assign-ownership` reads; a rule that matches nothing is an error with the nearest name. All rules that fail are
-    reported. A mean is a sum times one over the global count. With `plumb.ring` attention is written anew, so that keys
-    and values walk around the ranks of an axis, see ApplyAttentionRule.cpp.
+    reported. A mean is a sum times one over the global count. Attention over a sequence in
+    shards is written anew, so that keys and values walk around the ranks of the axis, where `plumb.context_parallel`
+    says so or where that takes less time, see ApplyAttentionRule.cpp.
 
     Batch normalisation in training becomes sums over the whole batch, or over the microbatch that a rule names: dim 0
     is seen as (ranks, microbatches, rows) then. Dropout becomes a comparison with `nn.uniform`, for which each element

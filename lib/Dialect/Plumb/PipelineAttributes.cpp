@@ -38,6 +38,13 @@ static bool isCosts(Attribute attribute) {
          llvm::all_of(stages.asArrayRef(), [](double cost) { return cost >= 0; });
 }
 
+static bool isContextParallel(Attribute attribute) {
+  auto context = dyn_cast<DictionaryAttr>(attribute);
+  auto attention = context ? context.getAs<StringAttr>("attention") : StringAttr();
+  return attention && context.getAs<StringAttr>("axis") &&
+         llvm::is_contained({"auto", "gather", "ring"}, attention.getValue());
+}
+
 LogicalResult plumb::verifyPipelineAttribute(Operation *op, NamedAttribute attribute) {
   struct Rule {
     StringRef name;
@@ -50,7 +57,7 @@ LogicalResult plumb::verifyPipelineAttribute(Operation *op, NamedAttribute attri
       {kActionsAttr, isActions, "the name and the text of a CSV file"},
       {kCostsAttr, isCosts, "three times per stage and the time of a transfer, none of them negative"},
       {kMemoryLimitAttr, isPositive, "a number of bytes, an i64 of at least 1"},
-      {kRingAttr, [](Attribute attribute) { return isa<StringAttr>(attribute); }, "the name of an axis"},
+      {kContextParallelAttr, isContextParallel, "an axis and one of \"auto\", \"gather\" and \"ring\""},
       {kBucketBytesAttr, isSize, "a number of bytes, an i64 of at least 0"},
   };
   for (const Rule &rule : rules)

@@ -13,7 +13,8 @@
 //                       {stages = array<f64: 1.0, 1.0, 1.0, …>, transfer = 0.1 : f64}, and where they were
 //                       written, if known: place = loc("plan.json":3:4)
 //   plumb.memory_limit  the most bytes that a rank's arena may have, an i64
-//   plumb.ring          the axis around which keys and values of attention walk, a string
+//   plumb.context_parallel  how attention over a sequence that an axis shards gets at keys and values:
+//                       {attention = "auto", "gather" or "ring", axis = "cp"}
 //   plumb.bucket_bytes  the most bytes of the tensors that share the launch of a collective, an i64; 0: none
 //   do
 //
@@ -31,7 +32,7 @@ inline constexpr llvm::StringLiteral kCopiesAttr = "plumb.copies";
 inline constexpr llvm::StringLiteral kActionsAttr = "plumb.actions";
 inline constexpr llvm::StringLiteral kCostsAttr = "plumb.costs";
 inline constexpr llvm::StringLiteral kMemoryLimitAttr = "plumb.memory_limit";
-inline constexpr llvm::StringLiteral kRingAttr = "plumb.ring";
+inline constexpr llvm::StringLiteral kContextParallelAttr = "plumb.context_parallel";
 inline constexpr llvm::StringLiteral kBucketBytesAttr = "plumb.bucket_bytes";
 
 /// Unless the pipeline says otherwise; that of PyTorch's DistributedDataParallel, 25 MiB.
