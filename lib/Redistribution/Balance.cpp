@@ -3,6 +3,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace plumb::redistribution;
 
@@ -68,6 +69,9 @@ IndexSet without(IndexSet set, const IndexSet &part) {
   return set;
 }
 
+/// How many chains of deliveries are changed for one exchange.
+constexpr size_t kMostChains = 256;
+
 class Balancer {
 public:
   Balancer(std::vector<Block> blocks, int64_t members, int64_t capacity,
@@ -97,7 +101,7 @@ public:
   }
 
   std::vector<Tile> take() {
-    if (*std::max_element(load.begin(), load.end()) > capacity)
+    if (!isDone())
       relay();
     std::vector<Tile> tiles;
     for (const Shipment &shipment : shipments)
@@ -121,19 +125,136 @@ private:
   };
 
   /// Where a member sends more than the most that one receives (few hold what many need), lets the receivers
-  /// hand parts on to each other. Members that are not too busy are relieved too where that makes room.
+  /// hand parts on to each other: the better of two ways.
   void relay() {
     joinShipments();
-    const size_t most = 4 * shipments.size() + 256;
+    auto [before, loadBefore] = std::pair(shipments, load);
+    relieveAll();
+    if (isDone())
+      return;
+    std::swap(shipments, before);
+    std::swap(load, loadBefore);
+    for (bool withinCapacity : {true, false})
+      for (size_t i = 0, most = mostShipments(); i < shipments.size() && shipments.size() < most && !isDone();
+           ++i)
+        scatter(i, withinCapacity);
+    relieveAll();
+    if (busiest(load) > busiest(loadBefore)) {
+      shipments = std::move(before);
+      load = std::move(loadBefore);
+    }
+  }
+
+  static int64_t busiest(llvm::ArrayRef<int64_t> load) { return *llvm::max_element(load); }
+  bool isDone() const { return busiest(load) <= capacity; }
+  size_t mostShipments() const { return 4 * shipments.size() + 256; }
+
+  /// Members that are not too busy are relieved too where that makes room.
+  void relieveAll() {
+    const size_t most = mostShipments();
     int64_t mean = llvm::sum_of(load, int64_t(0)) / int64_t(load.size());
     for (int64_t pass = 0; pass < 16; ++pass)
       for (int64_t limit : {capacity, mean})
         for (size_t i = 0; i < shipments.size() && shipments.size() < most; ++i) {
-          if (*std::max_element(load.begin(), load.end()) <= capacity)
+          if (isDone())
             return;
           while (relieve(i, limit))
             ;
         }
+    for (size_t step = 0; step < kMostChains && shipments.size() < most && !isDone() && passOn(); ++step)
+      ;
+  }
+
+  /// A delivery that somebody else could make.
+  struct Move {
+    size_t shipment, delivery;
+    int64_t from, to;
+  };
+
+  /// A chain of moves from the busiest member over busy ones to one with room: each takes a delivery from the
+  /// one before it. False if there is none.
+  bool passOn() {
+    int64_t start = llvm::max_element(load) - load.begin();
+    std::vector<std::optional<Move>> reachedBy(load.size());
+    std::vector<int64_t> queue{start};
+    for (size_t next = 0; next < queue.size(); ++next)
+      for (const Move &move : movesFrom(queue[next])) {
+        if (move.to == start || reachedBy[move.to])
+          continue;
+        reachedBy[move.to] = move;
+        queue.push_back(move.to);
+        if (load[move.to] < capacity)
+          return carryOut(start, move.to, reachedBy);
+      }
+    return false;
+  }
+
+  std::vector<Move> movesFrom(int64_t member) const {
+    std::vector<Move> moves;
+    for (auto [i, shipment] : llvm::enumerate(shipments))
+      for (auto [j, delivery] : llvm::enumerate(shipment.deliveries)) {
+        if (delivery.sender != member || handsOn(shipment, delivery.receiver))
+          continue;
+        for (int64_t holder : blocks[shipment.block].holders)
+          moves.push_back({i, j, member, holder});
+        for (const Delivery &other : shipment.deliveries)
+          if (!other.isHandedOn && other.receiver != delivery.receiver)
+            moves.push_back({i, j, member, other.receiver});
+      }
+    return moves;
+  }
+
+  bool carryOut(int64_t start, int64_t end, llvm::ArrayRef<std::optional<Move>> reachedBy) {
+    std::vector<Move> chain; // from the end
+    int64_t amount = std::min(load[start] - capacity, capacity - load[end]);
+    std::set<size_t> used;
+    for (int64_t member = end; member != start; member = chain.back().from) {
+      chain.push_back(*reachedBy[member]);
+      amount = std::min(amount, volume(shipments[chain.back().shipment].elements));
+      // Two moves of one shipment could make a member hand on what is handed to it.
+      if (!used.insert(chain.back().shipment).second)
+        return false;
+    }
+    for (const Move &move : chain) {
+      shrink(move.shipment, amount);
+      int64_t size = volume(shipments[move.shipment].elements);
+      const Block &block = blocks[shipments[move.shipment].block];
+      Delivery &delivery = shipments[move.shipment].deliveries[move.delivery];
+      load[move.from] -= size;
+      load[move.to] += size;
+      delivery = {move.to, delivery.receiver, !llvm::is_contained(block.holders, move.to)};
+    }
+    return true;
+  }
+
+  /// Has a part of shipment `number`, if holders are too busy with it, go to one receiver only, the least
+  /// busy, which hands it on to all others. The rest of the shipment comes again.
+  void scatter(size_t number, bool withinCapacity) {
+    const Shipment &shipment = shipments[number];
+    if (shipment.deliveries.size() < 2 ||
+        llvm::any_of(shipment.deliveries, [](const Delivery &d) { return d.isHandedOn; }))
+      return;
+    int64_t sent = 0, first = shipment.deliveries.front().receiver;
+    for (const Delivery &delivery : shipment.deliveries) {
+      sent = std::max(sent, load[delivery.sender]);
+      if (std::pair(load[delivery.receiver], delivery.receiver) < std::pair(load[first], first))
+        first = delivery.receiver;
+    }
+    auto others = int64_t(shipment.deliveries.size()) - 1;
+    int64_t room =
+        withinCapacity ? (capacity - load[first]) / others : (sent - load[first] + others - 1) / (2 * others);
+    int64_t amount = std::min(
+        {(sent - capacity + others - 1) / others, room, ceilDiv(volume(shipment.elements), others + 1)});
+    if (amount <= 0)
+      return;
+    shrink(number, amount);
+    int64_t size = volume(shipments[number].elements);
+    for (Delivery &delivery : shipments[number].deliveries)
+      if (delivery.receiver != first) {
+        load[delivery.sender] -= size;
+        load[first] += size;
+        delivery = {first, delivery.receiver, true};
+      }
   }
 
   /// Makes deliveries of the same elements one shipment. Tiles of a block that overlap differ in the
