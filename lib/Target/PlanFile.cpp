@@ -272,8 +272,11 @@ static Json getBuffers(const Pipeline &pipeline, const SymbolTable &symbols) {
                    {"offset", readEntry(result.getOwner(), kOffsetAttr, result.getResultNumber())},
                    {"bytes", buffer.bytes},
                    {"slots", slotClass < 0 ? 1 : slots[slotClass].count()}};
-        if (slotClass >= 0)
+        if (slotClass >= 0 && slots[slotClass].places.empty())
           entry["stride"] = slots[slotClass].stride;
+        else if (slotClass >= 0)
+          entry["places"] =
+              std::vector<int64_t>(slots[slotClass].places.begin(), slots[slotClass].places.end());
         if (buffer.isTemporary())
           entry["ops"] = Json::array({buffer.first, buffer.last});
         entries.push_back(entry);

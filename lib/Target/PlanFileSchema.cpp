@@ -141,7 +141,8 @@ static constexpr llvm::StringLiteral kSchema = R"json({
             "stage": {"$ref": "#/$defs/count"}, "made_by": {"type": "string"}, "part": {"type": "string"},
             "used_in": {"$ref": "#/$defs/names"}, "offset": {"$ref": "#/$defs/count"}, "bytes": {"$ref": "#/$defs/count"},
             "slots": {"type": "integer", "minimum": 1, "description": "Microbatches that are held at a time."},
-            "stride": {"$ref": "#/$defs/count", "description": "From one slot to the next."},
+            "stride": {"$ref": "#/$defs/count", "description": "From one slot to the next, where they lie side by side."},
+            "places": {"type": "array", "items": {"$ref": "#/$defs/count"}, "description": "From the offset to each slot, where they do not."},
             "ops": {"type": "array", "items": {"$ref": "#/$defs/count"}, "minItems": 2, "maxItems": 2,
                     "description": "Of what one part alone uses: the numbers of the first and the last op of the stage that need it."}
           }

@@ -27,13 +27,17 @@ static FailureOr<ProgramPlan> readPlan(ModuleOp module) {
     return failure();
   if (!mesh)
     return module.emitError("there is no plumb.mesh");
-  ProgramPlan plan{module, *pipeline, *actions, SymbolTable(module), mesh, {}, {}, {}, {}, {}, {},
+  ProgramPlan plan{module, *pipeline, *actions, SymbolTable(module), mesh, {}, {}, {}, {}, {}, {}, {},
                    {},     {},        {}};
   llvm::append_range(plan.axes, mesh.getAxes().getAsValueRange<StringAttr>());
   for (auto [index, entry] : llvm::enumerate(plan.pipeline.stages)) {
     StageOp stage = entry;
-    for (Operation &op : stage.getBody().front())
-      plan.parts[{static_cast<int64_t>(index), getPart(&op)}].push_back(&op);
+    auto number = static_cast<int64_t>(index);
+    for (Operation &op : stage.getBody().front()) {
+      plan.parts[{number, getPart(&op)}].push_back(&op);
+      for (const EventRef &event : readEvents(&op, kRecordsAttr))
+        plan.recorders[{plan.pipeline.coordinateOf(number), event.first}] = &op;
+    }
   }
   return plan;
 }

@@ -29,7 +29,9 @@ public:
 
 private:
   void writePart(const Part &part, ArrayRef<Operation *> ops);
-  void writeSync(StringRef attribute, const Part &part);
+  void writeGroup(ArrayRef<Operation *> ops);
+  void writeWaits(ArrayRef<Operation *> ops, const StageNames &owner);
+  void writeRecords(Operation *op, const StageNames &owner);
   void writeHeading(Operation *op);
   void writeOp(Operation *op);
   void writeLaunch(LaunchOp launch);
@@ -48,7 +50,7 @@ private:
   /// The local pointer to a value, declared if it was not.
   std::string pointer(Value value);
   std::string describeServed(Operation *op) const;
-  std::string describeRecorder(int64_t firstEvent) const;
+  std::string describeWait(ArrayRef<Operation *> ops, int64_t firstEvent) const;
   template <typename... Args>
   void line(const char *format, Args &&...args) {
     lines.push_back(formatv(format, std::forward<Args>(args)...).str());
@@ -65,6 +67,7 @@ private:
   SmallVector<std::string> lines;
   llvm::StringSet<> declared;
   std::string heading;
+  std::string stream; ///< The expression for the stream of the op at hand.
 };
 
 } // namespace
@@ -120,16 +123,26 @@ void StageWriter::writeHeading(Operation *op) {
   heading = text;
 }
 
-/// The part that records the events from `firstEvent` on.
-std::string StageWriter::describeRecorder(int64_t firstEvent) const {
-  auto parts = StageOp(stage)->getAttrOfType<DictionaryAttr>(kRecordsAttr);
-  for (NamedAttribute part : parts ? parts.getValue() : ArrayRef<NamedAttribute>()) {
-    auto entries = cast<DenseI64ArrayAttr>(part.getValue());
-    for (int64_t i = 0; i < entries.size(); i += 2)
-      if (entries[i] == firstEvent)
-        return part.getName().str();
-  }
-  return "";
+/// Whether the launch that an op is the head of reads what another op makes.
+static bool reads(ArrayRef<Operation *> ops, Operation *maker) {
+  return llvm::any_of(ops, [&](Operation *op) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      while (operand.getDefiningOp()->hasTrait<nn::Reinterprets>() || operand.getDefiningOp<ccl::SliceOp>())
+        operand = operand.getDefiningOp()->getOperand(0);
+      return operand.getDefiningOp() == maker;
+    });
+  });
+}
+
+/// Why a launch waits for an event: the op that records it, and whether it is for what that makes.
+std::string StageWriter::describeWait(ArrayRef<Operation *> ops, int64_t firstEvent) const {
+  auto found = plan.recorders.find({plan.pipeline.coordinateOf(index), firstEvent});
+  if (found == plan.recorders.end())
+    return "";
+  Operation *recorder = found->second;
+  auto module = recorder->getAttrOfType<StringAttr>(kModuleAttr);
+  std::string text = (reads(ops, recorder) ? "for " : "after ") + getPart(recorder).getName();
+  return toComment(module && !module.empty() ? text + " of " + module.str() : text);
 }
 
 //===----------------------------------------------------------------------===//
@@ -145,7 +158,7 @@ void StageWriter::writeLaunch(LaunchOp launch) {
       arguments.push_back(pointer(result));
   if (std::string scratch = names.getScratch(launch); !scratch.empty())
     arguments.push_back(scratch);
-  arguments.push_back("stream");
+  arguments.push_back(stream);
   line("PLUMB_LAUNCH({0}({1}));", launch.getKernel(), llvm::join(arguments, ", "));
 }
 
@@ -160,7 +173,7 @@ static StringRef getReductionName(StringRef reduction) {
 
 void StageWriter::writeCollective(Operation *op) {
   StringRef symbol = op->getAttrOfType<FlatSymbolRefAttr>("communicator").getValue();
-  std::string rest = formatv("rank.comm({0}), stream", plan.communicators.lookup(symbol));
+  std::string rest = formatv("rank.comm({0}), {1}", plan.communicators.lookup(symbol), stream);
   if (auto exchange = dyn_cast<ccl::ExchangeOp>(op))
     return writeExchange(exchange, pointer(op->getOperand(0)), pointer(op->getResult(0)), rest);
   if (auto exchange = dyn_cast<ccl::AllToAllOp>(op))
@@ -222,7 +235,7 @@ void StageWriter::writePieces(ccl::CopyOp op) {
     std::string from = pointer(input);
     line("for (const plumb::Piece2D &piece : {0}[{1}])", writeTable(cast<ArrayAttr>(pieces), 6, "Piece2D"),
          member);
-    line("  PLUMB_CUDA(plumb::copyPiece(piece, {0}, {1}, stream));", from, to);
+    line("  PLUMB_CUDA(plumb::copyPiece(piece, {0}, {1}, {2}));", from, to, stream);
   }
 }
 
@@ -233,13 +246,13 @@ void StageWriter::writeBlocks(Operation *op, ArrayAttr axes, Value rows, bool ex
   std::string from = pointer(op->getOperand(0)), to = pointer(op->getResult(0));
   std::string own = formatv("{0} * {1}", names.getCoordinate(axes), run);
   if (!extracts)
-    line("PLUMB_CUDA(cudaMemsetAsync({0}, 0, {1}, stream));", to, getByteSize(rows.getType()));
+    line("PLUMB_CUDA(cudaMemsetAsync({0}, 0, {1}, {2}));", to, getByteSize(rows.getType()), stream);
   if (extracts)
-    line("PLUMB_CUDA(plumb::copyPiece(plumb::Piece2D{{{0}, 0, {1}, {2}, {3}, {1}}, {4}, {5}, stream));", own,
-         run, shape[0], pitch, from, to);
+    line("PLUMB_CUDA(plumb::copyPiece(plumb::Piece2D{{{0}, 0, {1}, {2}, {3}, {1}}, {4}, {5}, {6}));", own,
+         run, shape[0], pitch, from, to, stream);
   else
-    line("PLUMB_CUDA(plumb::copyPiece(plumb::Piece2D{{0, {0}, {1}, {2}, {1}, {3}}, {4}, {5}, stream));", own,
-         run, shape[0], pitch, from, to);
+    line("PLUMB_CUDA(plumb::copyPiece(plumb::Piece2D{{0, {0}, {1}, {2}, {1}, {3}}, {4}, {5}, {6}));", own,
+         run, shape[0], pitch, from, to, stream);
 }
 
 /// The name of a table of an entry per member, in front of the functions; equal ones are written once.
@@ -275,9 +288,9 @@ void StageWriter::writeTransfer(Operation *op) {
   ArrayRef<int64_t> members = plan.symbols.lookup<ccl::CommunicatorOp>(symbol).getPipeline();
   int64_t other = op->getAttrOfType<IntegerAttr>("peer").getInt();
   auto peer = std::distance(members.begin(), llvm::find(members, plan.pipeline.coordinateOf(other)));
-  line("PLUMB_NCCL({0}({1}, {2}, {3}, {4}, rank.comm({5}), stream));", sends ? "ncclSend" : "ncclRecv",
+  line("PLUMB_NCCL({0}({1}, {2}, {3}, {4}, rank.comm({5}), {6}));", sends ? "ncclSend" : "ncclRecv",
        pointer(value), countElements(value), getElementNames(value).nccl, peer,
-       plan.communicators.lookup(symbol));
+       plan.communicators.lookup(symbol), stream);
 }
 
 /// Copies message k of the other stage, which lives on the same rank.
@@ -286,14 +299,18 @@ void StageWriter::writeHandover(ccl::RecvOp recv) {
   ArrayRef<Operation *> mine = plan.parts[{index, part}],
                         theirs = plan.parts[{part.peer, getCounterpart(part, index)}];
   auto message = std::distance(mine.begin(), llvm::find(mine, recv.getOperation()));
-  Value sent = cast<ccl::SendOp>(theirs[message]).getValue();
+  Operation *send = theirs[message];
+  Value sent = cast<ccl::SendOp>(send).getValue();
+  // What the sending end waits for, and who waits for it, are the copy's.
+  writeWaits(send, allNames[part.peer]);
   writeCopy(pointer(recv.getResult()), allNames[part.peer].getAddress(sent), sent.getType());
+  writeRecords(send, allNames[part.peer]);
 }
 
 void StageWriter::writeKeepFirst(ccl::KeepFirstOp op) {
   std::string from = pointer(op.getInput()), to = pointer(op.getResult());
   line("if ({0} != 0)", names.getCoordinate(op.getAxes()));
-  line("  PLUMB_CUDA(cudaMemsetAsync({0}, 0, {1}, stream));", to, getByteSize(op.getInput().getType()));
+  line("  PLUMB_CUDA(cudaMemsetAsync({0}, 0, {1}, {2}));", to, getByteSize(op.getInput().getType()), stream);
   if (from == to)
     return;
   line("else");
@@ -301,8 +318,8 @@ void StageWriter::writeKeepFirst(ccl::KeepFirstOp op) {
 }
 
 void StageWriter::writeCopy(const Twine &to, const Twine &from, Type type, StringRef indent) {
-  line("{0}PLUMB_CUDA(cudaMemcpyAsync({1}, {2}, {3}, cudaMemcpyDeviceToDevice, stream));", indent, to.str(),
-       from.str(), getByteSize(type));
+  line("{0}PLUMB_CUDA(cudaMemcpyAsync({1}, {2}, {3}, cudaMemcpyDeviceToDevice, {4}));", indent, to.str(),
+       from.str(), getByteSize(type), stream);
 }
 
 void StageWriter::writeOp(Operation *op) {
@@ -330,36 +347,51 @@ void StageWriter::writeOp(Operation *op) {
 // Functions
 //===----------------------------------------------------------------------===//
 
-void StageWriter::writeSync(StringRef attribute, const Part &part) {
-  for (const EventRef &event : readEvents(stage, attribute, part)) {
-    std::string slot = names.getSlot(event.slotClass, true), number = std::to_string(event.first);
-    if (!slot.empty())
-      number = event.first == 0 ? slot : number + " + " + slot;
-    if (attribute == kWaitsAttr)
-      line("PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event({0}), 0)); // {1}", number,
-           describeRecorder(event.first));
-    else
-      line("PLUMB_CUDA(cudaEventRecord(rank.event({0}), stream));", number);
-  }
+static std::string getEvent(const EventRef &event, const StageNames &names) {
+  std::string slot = event.slotClass < 0 ? "" : names.getSlot(event.slotClass, true);
+  if (slot.empty())
+    return std::to_string(event.first);
+  return event.first == 0 ? slot : std::to_string(event.first) + " + " + slot;
 }
 
-void StageWriter::writePart(const Part &part, ArrayRef<Operation *> ops) {
+void StageWriter::writeWaits(ArrayRef<Operation *> ops, const StageNames &owner) {
+  for (const EventRef &event : readEvents(ops.front(), kWaitsAttr))
+    line("PLUMB_CUDA(cudaStreamWaitEvent({0}, rank.event({1}), 0)); // {2}", stream, getEvent(event, owner),
+         describeWait(ops, event.first));
+}
+
+void StageWriter::writeRecords(Operation *op, const StageNames &owner) {
+  for (const EventRef &event : readEvents(op, kRecordsAttr))
+    line("PLUMB_CUDA(cudaEventRecord(rank.event({0}), {1}));", getEvent(event, owner), stream);
+}
+
+/// A transfer is one launch, all else is launched op by op.
+void StageWriter::writeGroup(ArrayRef<Operation *> ops) {
+  writeWaits(ops, names);
+  if (ops.size() > 1)
+    line("PLUMB_NCCL(ncclGroupStart());");
+  llvm::for_each(ops, [&](Operation *op) { writeOp(op); });
+  if (ops.size() > 1)
+    line("PLUMB_NCCL(ncclGroupEnd());");
+  writeRecords(ops.front(), names);
+}
+
+void StageWriter::writePart(const Part &part, ArrayRef<Operation *> all) {
   lines.clear();
   declared.clear();
   heading.clear();
   std::string name = names.getPrefix() + "_" + part.getName();
+  SmallVector<Operation *> ops;
+  llvm::copy_if(all, std::back_inserter(ops), [](Operation *op) { return !isSilent(op); });
+  int64_t own = readStream(ops[0]);
   line("plumb::enter(\"{0}\"{1});", name, part.isPerMicrobatch() ? ", microbatch" : "");
-  line("const cudaStream_t stream = rank.stream({0});", plan.streams[readStream(ops[0])]);
-  writeSync(kWaitsAttr, part);
-  bool isGroup = part.isTransfer() && !plan.pipeline.isHandover(index, part) && ops.size() > 1;
-  if (isGroup)
-    line("PLUMB_NCCL(ncclGroupStart());");
-  for (Operation *op : ops)
-    if (!isSilent(op))
-      writeOp(op);
-  if (isGroup)
-    line("PLUMB_NCCL(ncclGroupEnd());");
-  writeSync(kRecordsAttr, part);
+  line("const cudaStream_t stream = rank.stream({0});", plan.streams[own]);
+  bool isGroup = part.isTransfer() && !plan.pipeline.isHandover(index, part);
+  for (size_t begin = 0, size = isGroup ? ops.size() : 1; begin < ops.size(); begin += size) {
+    int64_t used = readStream(ops[begin]);
+    stream = used == own ? "stream" : "rank.stream(" + plan.streams[used] + ")";
+    writeGroup(ArrayRef(ops).slice(begin, size));
+  }
   writer.writeFunction("", name, part.isPerMicrobatch(), lines);
 }
 

@@ -90,6 +90,8 @@ struct ProgramPlan {
   /// The parts of a stage that do anything.
   bool hasPart(int64_t stage, const Part &part) const;
   std::map<std::pair<int64_t, Part>, llvm::SmallVector<mlir::Operation *>> parts;
+  /// The op that records an event, or several of a slot class, by pipeline coordinate and the first number.
+  std::map<std::pair<int64_t, int64_t>, mlir::Operation *> recorders;
 };
 
 /// An op that needs no call: a load, an input, a view, a store of what lies in the state already, the sending

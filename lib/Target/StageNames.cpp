@@ -16,8 +16,10 @@ StageNames::StageNames(const ProgramPlan &plan, int64_t index)
   for (Operation &op : stage.getBody().front())
     for (OpResult result : op.getResults())
       nameResult(result, identifiers);
-  for (const SlotClass &slotClass : slots)
+  for (const SlotClass &slotClass : slots) {
     slotNames.push_back(slotIdentifiers.make("slot_of_" + slotClass.name));
+    placeNames.push_back(slotIdentifiers.make("place_of_" + slotClass.name));
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -103,9 +105,12 @@ std::string StageNames::getSlot(int64_t slotClass, bool standsAlone) const {
 
 std::string StageNames::getPlace(Operation *op, unsigned result, Type type, StringRef enumerator) const {
   std::string offset = enumerator.str();
-  if (int64_t slotClass = readEntry(op, kSlotAttr, result); slotClass >= 0)
-    if (std::string slot = getSlot(slotClass, false); !slot.empty())
+  if (int64_t slotClass = readEntry(op, kSlotAttr, result); slotClass >= 0) {
+    if (!slots[slotClass].places.empty())
+      offset += formatv(" + {0}::{1}[microbatch]", prefix, placeNames[slotClass]);
+    else if (std::string slot = getSlot(slotClass, false); !slot.empty())
       offset += formatv(" + {0} * {1}", slot, slots[slotClass].stride);
+  }
   return formatv("rank.at<{0}>({1})", getElementNames(cast<RankedTensorType>(type).getElementType()).cpp,
                  offset);
 }
@@ -166,10 +171,17 @@ std::string StageNames::getDeclarations() const {
     if (auto scratch = op.getAttrOfType<IntegerAttr>(kScratchOffsetAttr))
       entry("scratch_" + std::to_string(scratch.getInt()), scratch.getInt());
   }
-  for (auto [name, slotClass] : llvm::zip(slotNames, slots))
+  auto table = [&](StringRef name, ArrayRef<int64_t> entries) {
+    tables +=
+        formatv("constexpr std::size_t {0}[{1}] = {{{2}};\n", name, entries.size(), joinNumbers(entries));
+  };
+  for (auto [name, placeName, slotClass] : llvm::zip(slotNames, placeNames, slots)) {
     if (needsTable(slotClass))
-      tables += formatv("constexpr std::size_t {0}[{1}] = {{{2}};\n", name, slotClass.table.size(),
-                        joinNumbers(slotClass.table));
+      table(name, slotClass.table);
+    if (!slotClass.places.empty())
+      table(placeName, llvm::map_to_vector(llvm::seq<int64_t>(0, slotClass.table.size()),
+                                           [&](int64_t m) { return slotClass.placeOf(m); }));
+  }
   if (!offsets.empty())
     offsets = "enum Offset : std::size_t {\n" + offsets + "};\n";
   return offsets + tables;

@@ -41,7 +41,7 @@ private:
   StageOp stage;
   std::string prefix, arena; ///< Namespaces of the stage's and of its coordinate's offsets.
   llvm::SmallVector<SlotClass> slots;
-  llvm::SmallVector<std::string> slotNames;
+  llvm::SmallVector<std::string> slotNames, placeNames;
   llvm::DenseMap<mlir::Value, std::string> locals;
   llvm::DenseMap<mlir::Value, mlir::Value> sameAs; ///< By views and in-place results: the operand.
   llvm::StringMap<std::string> outside; ///< Locals of parameters, states and inputs, by their names.

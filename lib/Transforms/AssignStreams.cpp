@@ -1,12 +1,13 @@
 //===- AssignStreams.cpp - Streams, slots and events --------------------------===//
 
+#include "Events.h"
+#include "Streams.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/Plumb.h"
 #include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Slots.h"
-#include "llvm/ADT/StringSet.h"
 #include <map>
 
 namespace plumb {
@@ -58,82 +59,34 @@ struct Lifetime {
   bool operator==(const Lifetime &) const = default;
 };
 
-class StageStreams {
+class StageSlots {
 public:
-  StageStreams(const Pipeline &pipeline, StageOp stage, const SymbolTable &symbols, const Timetable &times,
-               const llvm::StringMap<int64_t> &streams, int64_t &events)
+  StageSlots(const Pipeline &pipeline, StageOp stage, const SymbolTable &symbols, const Timetable &times)
       : pipeline(pipeline), stage(stage), index(static_cast<int64_t>(stage.getIndex())), symbols(symbols),
-        times(times), streams(streams), events(events), buffers(stage, symbols) {}
+        times(times), buffers(stage, symbols) {}
 
   LogicalResult run();
+  const Buffers &getBuffers() const { return buffers; }
 
 private:
-  LogicalResult assignStreams();
   LogicalResult makeClasses();
   FailureOr<int64_t> getClass(const Buffer &buffer);
   LogicalResult colour(const Buffer &buffer, SlotClass &slots);
   int64_t getIdentityClass(const Buffer &buffer);
-  void makeEvents();
-  void makeReadyEvents();
-  void makeFreeEvents();
   void annotate();
-  int64_t streamOf(const Part &part) const;
-  int64_t newEvents(int64_t slotClass);
 
   const Pipeline &pipeline;
   StageOp stage;
   int64_t index;
   const SymbolTable &symbols;
   const Timetable &times;
-  const llvm::StringMap<int64_t> &streams;
-  int64_t &events;
   Buffers buffers;
   SmallVector<SlotClass> classes;
   SmallVector<Lifetime> lifetimes; ///< Of the first classes.
-  std::map<Part, int64_t> partStreams;
-  SmallVector<int64_t> classOf; ///< By buffer; -1: it has no slots.
-  std::map<Part, SmallVector<int64_t>> waits, records;
+  SmallVector<int64_t> classOf;    ///< By buffer; -1: it has no slots.
 };
 
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Streams
-//===----------------------------------------------------------------------===//
-
-static FlatSymbolRefAttr getChannel(Operation &op) {
-  if (auto send = dyn_cast<ccl::SendOp>(op))
-    return send.getCommunicatorAttr();
-  if (auto recv = dyn_cast<ccl::RecvOp>(op))
-    return recv.getCommunicatorAttr();
-  return {};
-}
-
-LogicalResult StageStreams::assignStreams() {
-  Builder builder(stage.getContext());
-  for (Operation &op : stage.getBody().front()) {
-    FlatSymbolRefAttr channel = getChannel(op);
-    op.removeAttr(kStreamAttr);
-    if (!channel || pipeline.isHandover(index, getPart(&op)))
-      continue;
-    // What is sent once per step goes by the compute stream, as collectives do.
-    int64_t stream = getPart(&op).isTransfer() ? streams.lookup(channel.getValue()) : 0;
-    op.setAttr(kStreamAttr, builder.getI64IntegerAttr(stream));
-    if (!getPart(&op).isTransfer())
-      continue;
-    auto [it, isNew] = partStreams.try_emplace(getPart(&op), stream);
-    if (it->second != stream)
-      return emitModelError(&op) << "uses the communicator " << channel << ", another op of "
-                                 << getPart(&op).getName()
-                                 << " uses a different one; one edge and direction has one communicator";
-  }
-  return success();
-}
-
-int64_t StageStreams::streamOf(const Part &part) const {
-  auto it = partStreams.find(part);
-  return it == partStreams.end() ? 0 : it->second;
-}
 
 //===----------------------------------------------------------------------===//
 // Slots
@@ -141,9 +94,10 @@ int64_t StageStreams::streamOf(const Part &part) const {
 
 /// The slots of a lifetime. A buffer that is sent is kept until its maker has run once more: with a second
 /// slot, that need not wait for the send.
-LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
-  bool isSent = !buffer.writer.isTransfer() &&
-                llvm::any_of(buffer.parts, [&](const Part &p) { return p.isSend() && streamOf(p) != 0; });
+LogicalResult StageSlots::colour(const Buffer &buffer, SlotClass &slots) {
+  bool isSent = !buffer.writer.isTransfer() && llvm::any_of(buffer.parts, [&](const Part &p) {
+    return p.isSend() && !pipeline.isHandover(index, p);
+  });
   SmallVector<std::pair<int64_t, int64_t>> intervals;
   SmallVector<int64_t> microbatches; // those that have an interval
   for (int64_t microbatch = 0; microbatch < pipeline.microbatches; ++microbatch) {
@@ -168,7 +122,7 @@ LogicalResult StageStreams::colour(const Buffer &buffer, SlotClass &slots) {
   return success();
 }
 
-FailureOr<int64_t> StageStreams::getClass(const Buffer &buffer) {
+FailureOr<int64_t> StageSlots::getClass(const Buffer &buffer) {
   Lifetime lifetime{buffer.writer, buffer.parts};
   for (auto [known, number] : llvm::zip(lifetimes, llvm::seq<int64_t>(0, lifetimes.size())))
     if (known == lifetime)
@@ -185,7 +139,7 @@ FailureOr<int64_t> StageStreams::getClass(const Buffer &buffer) {
   return static_cast<int64_t>(classes.size()) - 1;
 }
 
-int64_t StageStreams::getIdentityClass(const Buffer &buffer) {
+int64_t StageSlots::getIdentityClass(const Buffer &buffer) {
   std::string name = buffer.input >= 0 ? "input_" + std::to_string(buffer.input) : buffer.symbol.str();
   for (auto [number, slots] : llvm::enumerate(classes))
     if (slots.name == name)
@@ -199,7 +153,7 @@ static bool isCut(const Buffer &buffer, const SymbolTable &symbols) {
                                              : getDeclaredLayout(symbols.lookup(buffer.symbol)));
 }
 
-LogicalResult StageStreams::makeClasses() {
+LogicalResult StageSlots::makeClasses() {
   classOf.assign(buffers.all().size(), -1);
   for (auto [number, buffer] : llvm::enumerate(buffers.all())) {
     if (!buffer.hasOwnMemory() || buffer.isTemporary() || buffer.writer.kind == PartKind::Begin)
@@ -221,69 +175,11 @@ LogicalResult StageStreams::makeClasses() {
 }
 
 //===----------------------------------------------------------------------===//
-// Events
-//===----------------------------------------------------------------------===//
-
-int64_t StageStreams::newEvents(int64_t slotClass) {
-  int64_t first = events;
-  events += classes[slotClass].count();
-  return first;
-}
-
-/// What another stream has made is waited for once, by the first part that reads any of it.
-void StageStreams::makeReadyEvents() {
-  struct FirstReader {
-    Part part;
-    int64_t slotClass;
-  };
-  std::map<std::pair<Part, int64_t>, FirstReader> readers; // by writer and reading stream
-  for (auto [slotClass, lifetime] : llvm::enumerate(lifetimes))
-    for (const Part &part : lifetime.parts) {
-      int64_t stream = streamOf(part);
-      if (stream == streamOf(lifetime.writer))
-        continue;
-      FirstReader reader{part, static_cast<int64_t>(slotClass)};
-      auto [it, isNew] = readers.try_emplace({lifetime.writer, stream}, reader);
-      if (!isNew && part < it->second.part)
-        it->second = reader;
-    }
-  for (const auto &[key, reader] : readers) {
-    int64_t first = newEvents(reader.slotClass);
-    records[key.first].append({first, reader.slotClass});
-    waits[reader.part].append({first, reader.slotClass});
-  }
-}
-
-/// Who fills a slot waits for the last reader of it on each other stream.
-void StageStreams::makeFreeEvents() {
-  for (auto [slotClass, lifetime] : llvm::enumerate(lifetimes)) {
-    std::map<int64_t, Part> last;           // by stream
-    for (const Part &part : lifetime.parts) // in order
-      if (streamOf(part) != streamOf(lifetime.writer))
-        last.insert_or_assign(streamOf(part), part);
-    for (const auto &[stream, part] : last) {
-      int64_t first = newEvents(static_cast<int64_t>(slotClass));
-      records[part].append({first, static_cast<int64_t>(slotClass)});
-      waits[lifetime.writer].append({first, static_cast<int64_t>(slotClass)});
-    }
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // Result
 //===----------------------------------------------------------------------===//
 
-static DictionaryAttr toAttribute(Builder &builder, const std::map<Part, SmallVector<int64_t>> &parts) {
-  NamedAttrList list;
-  for (const auto &[part, entries] : parts)
-    list.append(part.getName(), builder.getDenseI64ArrayAttr(entries));
-  return list.getDictionary(builder.getContext());
-}
-
-void StageStreams::annotate() {
+void StageSlots::annotate() {
   Builder builder(stage.getContext());
-  stage->setAttr(kWaitsAttr, toAttribute(builder, waits));
-  stage->setAttr(kRecordsAttr, toAttribute(builder, records));
   auto set = [&](Operation &op, ArrayRef<int64_t> slots) {
     op.removeAttr(kSlotAttr);
     if (llvm::any_of(slots, [](int64_t slot) { return slot >= 0; }))
@@ -300,34 +196,29 @@ void StageStreams::annotate() {
   writeSlots(stage, classes);
 }
 
-LogicalResult StageStreams::run() {
-  if (failed(assignStreams()) || failed(makeClasses()))
+LogicalResult StageSlots::run() {
+  if (failed(makeClasses()))
     return failure();
-  makeReadyEvents();
-  makeFreeEvents();
   annotate();
   return success();
 }
 
-/// One stream per communicator that stages send on, in the order of the communicators; 0 is the compute
-/// stream.
-static llvm::StringMap<int64_t> nameStreams(const Pipeline &pipeline, SmallVectorImpl<StringRef> &names) {
-  llvm::StringSet<> channels;
-  for (auto [index, stage] : llvm::enumerate(pipeline.stages))
-    for (Operation &op : stage->getRegion(0).front())
-      if (FlatSymbolRefAttr channel = getChannel(op);
-          channel && getPart(&op).isTransfer() &&
-          !pipeline.isHandover(static_cast<int64_t>(index), getPart(&op)))
-        channels.insert(channel.getValue());
-  llvm::StringMap<int64_t> streams;
-  names.push_back("compute");
-  ModuleOp module = pipeline.module;
-  for (auto communicator : module.getOps<ccl::CommunicatorOp>())
-    if (channels.contains(communicator.getSymName())) {
-      streams[communicator.getSymName()] = static_cast<int64_t>(names.size());
-      names.push_back(communicator.getSymName());
+/// Joins the streams of each coordinate. Ranks of different coordinates number their events alike.
+static int64_t joinStreams(const Pipeline &pipeline, const schedule::Schedule &schedule,
+                           ArrayRef<std::unique_ptr<StageSlots>> stages, int64_t gatherStream) {
+  int64_t events = 0;
+  for (auto [coordinate, row] : llvm::enumerate(schedule.rows)) {
+    SmallVector<const Buffers *> buffers(stages.size());
+    SmallVector<SmallVector<SlotClass>> classes(stages.size());
+    for (int64_t stage : pipeline.stagesOf(static_cast<int64_t>(coordinate))) {
+      buffers[stage] = &stages[stage]->getBuffers();
+      classes[stage] = readSlots(pipeline.stages[stage]);
     }
-  return streams;
+    auto launches =
+        getLaunches(pipeline, getWholeStep(pipeline, static_cast<int64_t>(coordinate), row), buffers);
+    events = std::max(events, assignEvents(pipeline, launches, buffers, classes, gatherStream));
+  }
+  return events;
 }
 
 namespace {
@@ -341,20 +232,25 @@ class AssignStreamsPass : public plumb::impl::AssignStreamsBase<AssignStreamsPas
     FailureOr<schedule::Schedule> schedule = readSchedule(*pipeline);
     if (failed(schedule))
       return signalPassFailure();
-    SmallVector<StringRef> names;
-    llvm::StringMap<int64_t> streams = nameStreams(*pipeline, names);
+    FailureOr<SmallVector<std::string>> names = assignStreams(*pipeline);
+    if (failed(names))
+      return signalPassFailure();
     SmallVector<Timetable, 0> times;
     for (const auto &row : schedule->rows)
       times.emplace_back(getSteps(*pipeline, row), pipeline->microbatches);
-    int64_t events = 0;
     SymbolTable symbols(getOperation());
-    for (auto [index, stage] : llvm::enumerate(pipeline->stages))
-      if (failed(StageStreams(*pipeline, stage, symbols,
-                              times[pipeline->coordinateOf(static_cast<int64_t>(index))], streams, events)
-                     .run()))
+    SmallVector<std::unique_ptr<StageSlots>> stages;
+    for (auto [index, stage] : llvm::enumerate(pipeline->stages)) {
+      const Timetable &table = times[pipeline->coordinateOf(static_cast<int64_t>(index))];
+      stages.push_back(std::make_unique<StageSlots>(*pipeline, stage, symbols, table));
+      if (failed(stages.back()->run()))
         return signalPassFailure();
+    }
+    int64_t gathers = std::distance(names->begin(), llvm::find(*names, kGatherStream));
+    int64_t events = joinStreams(*pipeline, *schedule, stages, gathers);
     Builder builder(&getContext());
-    getOperation()->setAttr(kStreamsAttr, builder.getStrArrayAttr(names));
+    getOperation()->setAttr(kStreamsAttr,
+                            builder.getStrArrayAttr(SmallVector<StringRef>(names->begin(), names->end())));
     getOperation()->setAttr(kEventsAttr, builder.getI64IntegerAttr(events));
   }
 };

@@ -97,3 +97,10 @@ void MemoryState::wait(int64_t stream, int64_t event) {
   for (auto [mine, other] : llvm::zip(clocks[stream], it->second))
     mine = std::max(mine, other);
 }
+
+void MemoryState::synchronize() {
+  llvm::SmallVector<int64_t> latest(clocks.size());
+  for (auto [stream, clock] : llvm::enumerate(clocks))
+    latest[stream] = clock[stream];
+  llvm::fill(clocks, latest);
+}

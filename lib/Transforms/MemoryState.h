@@ -54,6 +54,8 @@ public:
   void advance(int64_t stream) { ++clocks[stream][stream]; }
   void record(int64_t stream, int64_t event) { events[event] = clocks[stream]; }
   void wait(int64_t stream, int64_t event);
+  /// The host waits for all streams.
+  void synchronize();
 
 private:
   struct Access {

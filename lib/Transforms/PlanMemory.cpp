@@ -1,6 +1,6 @@
 //===- PlanMemory.cpp - Where everything lies in the arena --------------------===//
 
-#include "Packing.h"
+#include "ValueRegion.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
@@ -20,51 +20,9 @@ using namespace plumb;
 
 namespace {
 
-/// When the steps of a coordinate run.
-class StepTimes {
-public:
-  explicit StepTimes(ArrayRef<Step> steps) {
-    for (auto [time, step] : llvm::enumerate(steps))
-      times[{step.stage, step.part}][step.microbatch] = static_cast<int64_t>(time);
-  }
-
-  /// By microbatch, or under -1; empty if the part never runs.
-  const std::map<int64_t, int64_t> &of(int64_t stage, const Part &part) { return times[{stage, part}]; }
-
-private:
-  std::map<std::pair<int64_t, Part>, std::map<int64_t, int64_t>> times;
-};
-
-struct StageMemory {
-  StageMemory(StageOp stage, const SymbolTable &symbols)
-      : stage(stage), buffers(stage, symbols), classes(readSlots(stage)), offsets(buffers.all().size(), -1) {}
-
-  /// The slot class of a buffer, -1 if it has none.
-  int64_t classOf(const Buffer &buffer) const {
-    auto result = cast<OpResult>(buffer.root);
-    return readEntry(result.getOwner(), kSlotAttr, result.getResultNumber());
-  }
-
-  StageOp stage;
-  Buffers buffers;
-  SmallVector<SlotClass> classes;
-  SmallVector<int64_t> offsets; ///< By buffer.
-  DenseMap<Operation *, int64_t> scratch;
-};
-
-/// A part of the region for values: what lies in it, with offsets from its start.
-struct ValueBlock {
-  TimedBlock place;
-  SmallVector<int64_t *> offsets;
-};
-
-/// Bytes of the arena by use. Values that are not needed at one time share memory, so that the sum may be
-/// more than the arena.
-struct Usage {
-  int64_t gradients = 0, parameters = 0, optimizer = 0, inputs = 0, outputs = 0, activations = 0,
-          temporaries = 0;
-  std::string largest;                                ///< Where most temporary memory is in use.
-  std::vector<std::pair<int64_t, std::string>> parts; ///< What takes how much, in words.
+/// Bytes of the arena by use.
+struct Usage : RegionUsage {
+  int64_t gradients = 0, parameters = 0, optimizer = 0, inputs = 0, outputs = 0;
 };
 
 /// Plans the arena of one coordinate.
@@ -73,7 +31,7 @@ public:
   ArenaPlanner(const Pipeline &pipeline, const schedule::Schedule &schedule, int64_t coordinate,
                llvm::StringMap<SmallVector<int64_t>> &symbolOffsets)
       : pipeline(pipeline), coordinate(coordinate), symbolOffsets(symbolOffsets), symbols(pipeline.module),
-        times(getWholeStep(pipeline, coordinate, schedule.rows[coordinate])) {
+        steps(getWholeStep(pipeline, coordinate, schedule.rows[coordinate])) {
     for (int64_t stage : pipeline.stagesOf(coordinate))
       stages.emplace_back(pipeline.stages[stage], symbols);
   }
@@ -93,25 +51,19 @@ private:
   template <typename Predicate>
   int64_t placeSymbols(Predicate isWanted);
   void placeInputs();
-  void collectValues(StageMemory &memory);
   void setStrides(StageMemory &memory);
-  void collectTemporaries(StageMemory &memory);
-  void packPhase(StageMemory &memory, ArrayRef<Operation *> ops, int64_t first);
   void placeValues();
-  void addTimes(const StageMemory &memory, const Buffer &buffer, TimedBlock &block);
   void annotate(StageMemory &memory);
-  int64_t scratchOf(Operation *op) const;
   int64_t offsetOf(StringRef symbol) { return symbolOffsets[symbol][coordinate]; }
 
   const Pipeline &pipeline;
   int64_t coordinate;
   llvm::StringMap<SmallVector<int64_t>> &symbolOffsets;
   SymbolTable symbols;
-  StepTimes times;
+  SmallVector<Step> steps;
   SmallVector<StageMemory, 0> stages;
   llvm::StringMap<Type> types;       ///< Local types of the parameters and states that some stage here uses.
   std::map<int64_t, int64_t> inputs; ///< Offsets by number.
-  SmallVector<ValueBlock, 0> blocks; ///< Of the region for values.
 };
 
 } // namespace
@@ -161,65 +113,6 @@ void ArenaPlanner::placeInputs() {
     }
 }
 
-/// Adds when a buffer is in use: for each microbatch from the part that fills it to the last that reads it.
-/// What a stream of communication touches may be in use at any time, since its steps are those of no order
-/// here.
-void ArenaPlanner::addTimes(const StageMemory &memory, const Buffer &buffer, TimedBlock &block) {
-  StageOp op = memory.stage;
-  auto stage = static_cast<int64_t>(op.getIndex());
-  std::map<int64_t, std::pair<int64_t, int64_t>> spans; // by microbatch
-  for (const Part &part : buffer.parts) {
-    if (part.isTransfer() && !pipeline.isHandover(stage, part))
-      spans[-1] = {0, std::numeric_limits<int64_t>::max() - 1};
-    for (auto [microbatch, time] : times.of(stage, part)) {
-      auto [span, isNew] = spans.try_emplace(microbatch, time, time);
-      span->second = {std::min(span->second.first, time), std::max(span->second.second, time)};
-    }
-  }
-  // What is used once per step and for microbatches too is in use from the first to the last of them.
-  if (spans.contains(-1))
-    for (auto [microbatch, span] : spans)
-      spans[-1] = {std::min(spans[-1].first, span.first), std::max(spans[-1].second, span.second)};
-  for (auto [microbatch, span] : spans)
-    block.times.push_back(span);
-  joinTimes(block.times);
-}
-
-static std::string describeValue(const StageMemory &memory, const Buffer &buffer, int64_t count) {
-  StageOp stage = memory.stage;
-  std::string maker = describe(buffer.root.getDefiningOp());
-  return (Twine(count) + (count == 1 ? " value" : " values") + " from " + buffer.writer.getName() + " to " +
-          buffer.parts.back().getName() + " of " + stage.getSymName() + (maker.empty() ? "" : ", ") + maker)
-      .str();
-}
-
-/// What lives from part to part: one buffer per step, or one per slot. All buffers of a class lie together in
-/// each of its slots.
-void ArenaPlanner::collectValues(StageMemory &memory) {
-  SmallVector<ValueBlock, 0> slots(memory.classes.size());
-  SmallVector<int64_t> sizes(memory.classes.size());
-  for (auto [number, buffer] : llvm::enumerate(memory.buffers.all())) {
-    if (!buffer.hasOwnMemory() || buffer.isTemporary())
-      continue;
-    int64_t slotClass = memory.classOf(buffer);
-    ValueBlock &block = slotClass >= 0 ? slots[slotClass] : blocks.emplace_back();
-    int64_t &size = slotClass >= 0 ? sizes[slotClass] : block.place.bytes;
-    memory.offsets[number] = slotClass >= 0 ? size : 0;
-    size += alignUp(buffer.bytes);
-    block.offsets.push_back(&memory.offsets[number]);
-    addTimes(memory, buffer, block.place);
-    int64_t count = slotClass >= 0 ? memory.classes[slotClass].count() : 1;
-    usage.activations += count * alignUp(buffer.bytes);
-    usage.parts.emplace_back(count * alignUp(buffer.bytes), describeValue(memory, buffer, count));
-  }
-  for (auto [block, slotClass, size] : llvm::zip(slots, memory.classes, sizes)) {
-    block.place.bytes = size * slotClass.count();
-    if (size)
-      slotClass.stride = size;
-    blocks.push_back(std::move(block));
-  }
-}
-
 /// The strides of inputs and outputs that are cut by microbatches.
 void ArenaPlanner::setStrides(StageMemory &memory) {
   for (const Buffer &buffer : memory.buffers.all())
@@ -231,77 +124,15 @@ void ArenaPlanner::setStrides(StageMemory &memory) {
         memory.classes[slotClass].stride = alignUp(getByteSize(store.getValue().getType()));
 }
 
-int64_t ArenaPlanner::scratchOf(Operation *op) const {
-  auto launch = dyn_cast<LaunchOp>(op);
-  Operation *kernel = launch ? symbols.lookup(launch.getKernel()) : nullptr;
-  auto bytes = kernel ? kernel->getAttrOfType<IntegerAttr>(kScratchAttr) : IntegerAttr();
-  return bytes ? bytes.getInt() : 0;
-}
-
-/// Packs what one phase uses alone, by its first and last use. `first` is the position of the phase in the
-/// block.
-void ArenaPlanner::packPhase(StageMemory &memory, ArrayRef<Operation *> ops, int64_t first) {
-  const auto *own = llvm::find_if(ops, [](Operation *op) { return !getPart(op).isTransfer(); });
-  if (own == ops.end())
-    return;
-  SmallVector<TimedBlock, 0> values;
-  SmallVector<int64_t *> offsets;
-  auto last = first + static_cast<int64_t>(ops.size());
-  for (auto [number, buffer] : llvm::enumerate(memory.buffers.all()))
-    if (buffer.isTemporary() && buffer.first >= first && buffer.first < last) {
-      values.push_back({alignUp(buffer.bytes), {{buffer.first - first, buffer.last - first}}});
-      offsets.push_back(&memory.offsets[number]);
-    }
-  for (auto [index, op] : llvm::enumerate(ops))
-    if (int64_t bytes = scratchOf(op)) {
-      auto time = static_cast<int64_t>(index);
-      values.push_back({alignUp(bytes), {{time, time}}});
-      offsets.push_back(&memory.scratch[op]);
-    }
-  auto [size, peak, fullest] = packValues(values);
-  if (size > usage.temporaries) {
-    usage.temporaries = size;
-    std::string name = describe(ops[fullest]);
-    usage.largest = memory.stage.getSymName().str() + ", " + getPart(ops[fullest]).getName() +
-                    (name.empty() ? "" : ", ") + name;
-  }
-  ValueBlock &block = blocks.emplace_back();
-  block.place.bytes = size;
-  for (auto [microbatch, time] : times.of(static_cast<int64_t>(memory.stage.getIndex()), getPart(*own)))
-    block.place.times.push_back({time, time});
-  joinTimes(block.place.times);
-  for (auto [value, offset] : llvm::zip(values, offsets))
-    *offset = value.offset;
-  block.offsets = std::move(offsets);
-}
-
-void ArenaPlanner::collectTemporaries(StageMemory &memory) {
-  SmallVector<SmallVector<Operation *>> phases;
-  for (Operation &op : memory.stage.getBody().front()) {
-    // Rehashing would move what blocks point to.
-    if (scratchOf(&op))
-      memory.scratch[&op] = 0;
-    if (phases.empty() || getPhase(phases.back().back()) != getPhase(&op))
-      phases.emplace_back();
-    phases.back().push_back(&op);
-  }
-  int64_t position = 0;
-  for (ArrayRef<Operation *> ops : phases) {
-    packPhase(memory, ops, position);
-    position += static_cast<int64_t>(ops.size());
-  }
-}
-
-/// All values of a coordinate lie in one region, in which those of different times share memory.
 void ArenaPlanner::placeValues() {
-  SmallVector<TimedBlock, 0> places;
-  for (ValueBlock &block : blocks)
-    places.push_back(block.place);
-  int64_t size = placeBlocks(places);
-  for (auto [block, place] : llvm::zip(blocks, places))
-    for (int64_t *offset : block.offsets)
-      *offset += end + place.offset;
-  end += size;
+  SmallVector<const Buffers *> buffers(pipeline.stages.size());
+  for (const StageMemory &memory : stages)
+    buffers[StageOp(memory.stage).getIndex()] = &memory.buffers;
+  SmallVector<Launch, 0> launches = getLaunches(pipeline, steps, buffers);
+  ValueRegion region(symbols, pipeline.microbatches, launches, stages);
+  end = region.place(end);
+  llvm::append_range(region.usage.parts, usage.parts);
+  static_cast<RegionUsage &>(usage) = std::move(region.usage);
 }
 
 void ArenaPlanner::annotate(StageMemory &memory) {
@@ -354,11 +185,8 @@ void ArenaPlanner::plan() {
   int64_t begin = end;
   placeInputs();
   usage.inputs = end - begin;
-  for (StageMemory &stage : stages) {
-    collectValues(stage);
+  for (StageMemory &stage : stages)
     setStrides(stage);
-    collectTemporaries(stage);
-  }
   placeValues();
   for (StageMemory &stage : stages)
     annotate(stage);

@@ -26,7 +26,12 @@ static bool isSlotClass(Attribute attribute, int64_t microbatches) {
   auto stride = entry.getAs<IntegerAttr>("stride");
   if (entry.contains("stride") && (!stride || stride.getInt() < 0 || stride.getInt() > most / microbatches))
     return false;
-  return llvm::all_of(table.asArrayRef(), [&](int64_t slot) { return slot >= 0 && slot < microbatches; });
+  if (!llvm::all_of(table.asArrayRef(), [&](int64_t slot) { return slot >= 0 && slot < microbatches; }))
+    return false;
+  auto places = entry.getAs<DenseI64ArrayAttr>("places");
+  return !entry.contains("places") ||
+         (places && places.size() == llvm::max_element(table.asArrayRef())[0] + 1 &&
+          llvm::all_of(places.asArrayRef(), [](int64_t place) { return place >= 0 && place <= most; }));
 }
 
 LogicalResult plumb::verifySlots(StageOp stage, int64_t microbatches) {
@@ -37,7 +42,7 @@ LogicalResult plumb::verifySlots(StageOp stage, int64_t microbatches) {
     if (!isSlotClass(attribute, microbatches))
       return stage.emitError("has a slot class ")
              << attribute << ", which needs a name, a non-negative stride, and a table of " << microbatches
-             << " slots below that number";
+             << " slots below that number; if it has places, one per slot";
   auto count = static_cast<int64_t>(classes.size());
   for (Operation &op : stage.getBody().front()) {
     if (!op.hasAttr(kSlotAttr))
@@ -62,6 +67,8 @@ SmallVector<SlotClass> plumb::readSlots(StageOp stage) {
                          entry.getAs<DenseI64ArrayAttr>("table").asArrayRef().end());
       if (auto stride = entry.getAs<IntegerAttr>("stride"))
         slots.stride = stride.getInt();
+      if (auto places = entry.getAs<DenseI64ArrayAttr>("places"))
+        slots.places.assign(places.asArrayRef().begin(), places.asArrayRef().end());
     }
   return classes;
 }
@@ -73,6 +80,8 @@ void plumb::writeSlots(StageOp stage, ArrayRef<SlotClass> classes) {
     NamedAttrList entry;
     entry.append("name", builder.getStringAttr(slots.name));
     entry.append("table", builder.getDenseI64ArrayAttr(slots.table));
+    if (!slots.places.empty())
+      entry.append("places", builder.getDenseI64ArrayAttr(slots.places));
     if (slots.stride)
       entry.append("stride", builder.getI64IntegerAttr(slots.stride));
     entries.push_back(entry.getDictionary(stage.getContext()));
@@ -80,12 +89,11 @@ void plumb::writeSlots(StageOp stage, ArrayRef<SlotClass> classes) {
   stage->setAttr(kSlotsAttr, builder.getArrayAttr(entries));
 }
 
-SmallVector<EventRef> plumb::readEvents(StageOp stage, StringRef attribute, const Part &part) {
+SmallVector<EventRef> plumb::readEvents(Operation *op, StringRef attribute) {
   SmallVector<EventRef> events;
-  if (auto parts = stage->getAttrOfType<DictionaryAttr>(attribute))
-    if (auto entry = parts.getAs<DenseI64ArrayAttr>(part.getName()))
-      for (int64_t i = 0; i + 1 < entry.size(); i += 2)
-        events.push_back({entry[i], entry[i + 1]});
+  if (auto entry = op->getAttrOfType<DenseI64ArrayAttr>(attribute))
+    for (int64_t i = 0; i + 1 < entry.size(); i += 2)
+      events.push_back({entry[i], entry[i + 1]});
   return events;
 }
 

@@ -19,24 +19,26 @@ struct Bounds {
 
 } // namespace
 
-static LogicalResult verifyEvents(StageOp stage, StringRef name, const Bounds &bounds) {
-  auto parts = stage->getAttrOfType<DictionaryAttr>(name);
-  if (!parts)
-    return stage.emitError("has no attribute ") << name << "; run the pass assign-streams first";
-  SmallVector<SlotClass> classes = readSlots(stage);
-  for (NamedAttribute part : parts) {
-    auto entries = dyn_cast<DenseI64ArrayAttr>(part.getValue());
-    bool ok = entries && entries.size() % 2 == 0 && part.getName() != "begin" && part.getName() != "reduce" &&
-              part.getName() != "update";
-    for (int64_t i = 0; ok && i < entries.size(); i += 2)
-      ok = entries[i] >= 0 && entries[i + 1] >= 0 && entries[i + 1] < static_cast<int64_t>(classes.size()) &&
-           entries[i] + classes[entries[i + 1]].count() <= bounds.events;
-    if (!ok)
-      return stage.emitError() << name << " of " << part.getName() << " is " << part.getValue()
-                               << ", which must be pairs of a first event below " << bounds.events
-                               << " and a slot class below " << classes.size();
+/// Events of a slot class are of a microbatch; those of a group are at its first op.
+static LogicalResult verifyEvents(Operation &op, StringRef name, ArrayRef<SlotClass> classes, bool isFirst,
+                                  const Bounds &bounds) {
+  if (!op.hasAttr(name))
+    return success();
+  auto entries = op.getAttrOfType<DenseI64ArrayAttr>(name);
+  bool ok = entries && entries.size() % 2 == 0 && isFirst;
+  for (int64_t i = 0; ok && i < entries.size(); i += 2) {
+    int64_t first = entries[i], slotClass = entries[i + 1];
+    ok = first >= 0 && first < bounds.events && slotClass >= -1 &&
+         slotClass < static_cast<int64_t>(classes.size());
+    if (ok && slotClass >= 0)
+      ok = getPart(&op).isPerMicrobatch() && first + classes[slotClass].count() <= bounds.events;
   }
-  return success();
+  if (ok)
+    return success();
+  return emitModelError(&op) << "has " << name << " " << op.getAttr(name)
+                             << ", which must be pairs of a first event below " << bounds.events
+                             << " and a slot class below " << classes.size()
+                             << ", or -1 for one event; a group has them at its first op";
 }
 
 /// What the host loads or saves lies side by side: it finds microbatch m in slot m, in steps of the value's
@@ -46,7 +48,8 @@ static LogicalResult verifyHostSlots(Operation &op, ArrayRef<SlotClass> classes)
   if (!isa<InputOp, StoreOp>(op) || slotClass < 0)
     return success();
   Type type = isa<StoreOp>(op) ? cast<StoreOp>(op).getValue().getType() : op.getResult(0).getType();
-  if (classes[slotClass].isIdentity() && classes[slotClass].stride == alignUp(getByteSize(type)))
+  if (classes[slotClass].isIdentity() && classes[slotClass].places.empty() &&
+      classes[slotClass].stride == alignUp(getByteSize(type)))
     return success();
   return emitModelError(&op) << "has the slot class " << slotClass
                              << ", but the host finds microbatch m of it " << alignUp(getByteSize(type))
@@ -54,10 +57,10 @@ static LogicalResult verifyHostSlots(Operation &op, ArrayRef<SlotClass> classes)
 }
 
 static LogicalResult verifyOp(Operation &op, bool isTransfer, int64_t arena, const Bounds &bounds) {
-  if (isTransfer ? readStream(&op) < 1 || readStream(&op) >= bounds.streams : readStream(&op) != 0)
+  if (readStream(&op) < (isTransfer ? 1 : 0) || readStream(&op) >= bounds.streams)
     return emitModelError(&op) << "is on stream " << readStream(&op)
-                               << "; transfers between ranks have a stream of 1 to " << bounds.streams - 1
-                               << ", all else is on stream 0";
+                               << "; the streams are 0, that of computation, to " << bounds.streams - 1
+                               << ", and transfers between ranks are not on stream 0";
   int64_t places = isa<StoreOp>(op) ? 1 : op.getNumResults();
   auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetAttr);
   if (places && (!offsets || offsets.size() != places))
@@ -138,23 +141,25 @@ LogicalResult plumb::verifyPlanAttributes(const Pipeline &pipeline) {
   Bounds bounds{static_cast<int64_t>(streams.size()), events.getInt()};
   auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef();
   for (StageOp stage : pipeline.stages) {
-    if (failed(verifySlots(stage, pipeline.microbatches)) ||
-        failed(verifyEvents(stage, kWaitsAttr, bounds)) || failed(verifyEvents(stage, kRecordsAttr, bounds)))
+    if (failed(verifySlots(stage, pipeline.microbatches)))
       return failure();
     auto index = static_cast<int64_t>(stage.getIndex());
     SmallVector<SlotClass> classes = readSlots(stage);
     int64_t arena = arenas[pipeline.coordinateOf(index)];
-    std::map<Part, int64_t> streamOf;
+    std::map<Part, int64_t> streamOf; // of groups
     for (Operation &op : stage.getBody().front()) {
       Part part = getPart(&op);
-      if (int64_t stream = streamOf.try_emplace(part, readStream(&op)).first->second;
-          stream != readStream(&op))
+      bool isGroup = part.isTransfer() && !pipeline.isHandover(index, part);
+      auto [stream, isFirst] = streamOf.try_emplace(part, readStream(&op));
+      if (isGroup && stream->second != readStream(&op))
         return emitModelError(&op) << "is on stream " << readStream(&op) << ", another op of "
-                                   << part.getName() << " on stream " << stream
+                                   << part.getName() << " on stream " << stream->second
                                    << "; a group cannot span two streams";
-      if (failed(verifyOp(op, part.isTransfer() && !pipeline.isHandover(index, part), arena, bounds)) ||
-          failed(verifyHostSlots(op, classes)))
+      if (failed(verifyOp(op, isGroup, arena, bounds)) || failed(verifyHostSlots(op, classes)))
         return failure();
+      for (StringRef name : {StringRef(kWaitsAttr), StringRef(kRecordsAttr)})
+        if (failed(verifyEvents(op, name, classes, isFirst || !isGroup, bounds)))
+          return failure();
     }
   }
   return success();

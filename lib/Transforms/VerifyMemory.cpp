@@ -104,7 +104,7 @@ ByteRange CoordinateVerifier::rangeOf(Operation *op, unsigned index, Type type, 
   ByteRange range{readEntry(op, kOffsetAttr, index), getByteSize(type)};
   if (int64_t slotClass = readEntry(op, kSlotAttr, index); slotClass >= 0 && microbatch >= 0) {
     const SlotClass &slots = plan.slots[cast<StageOp>(op->getParentOp()).getIndex()][slotClass];
-    range.offset += slots.table[microbatch] * slots.stride;
+    range.offset += slots.placeOf(microbatch);
   }
   return range;
 }
@@ -314,21 +314,19 @@ LogicalResult CoordinateVerifier::runOp(Operation *op) {
 
 LogicalResult CoordinateVerifier::run(const Step &next) {
   step = next;
+  ArrayRef<SlotClass> slots = plan.slots[step.stage];
   ArrayRef<Operation *> ops = plan.opsOf(step);
-  if (ops.empty())
-    return success();
-  StageOp stage = plan.pipeline.stages[step.stage];
-  stream = readStream(ops[0]);
-  auto slot = [&](const EventRef &event) {
-    return event.first + plan.slots[step.stage][event.slotClass].table[step.microbatch];
-  };
-  for (const EventRef &event : readEvents(stage, kWaitsAttr, step.part))
-    state.wait(stream, slot(event));
-  for (Operation *op : ops)
-    if (failed(runOp(op)))
-      return failure();
-  for (const EventRef &event : readEvents(stage, kRecordsAttr, step.part))
-    state.record(stream, slot(event));
+  bool isGroup = step.part.isTransfer() && !plan.pipeline.isHandover(step.stage, step.part);
+  for (size_t begin = 0, size = isGroup ? ops.size() : 1; begin < ops.size(); begin += size) {
+    stream = readStream(ops[begin]);
+    for (const EventRef &event : readEvents(ops[begin], kWaitsAttr))
+      state.wait(stream, event.find(slots, step.microbatch));
+    for (Operation *op : ops.slice(begin, size))
+      if (failed(runOp(op)))
+        return failure();
+    for (const EventRef &event : readEvents(ops[begin], kRecordsAttr))
+      state.record(stream, event.find(slots, step.microbatch));
+  }
   return success();
 }
 
@@ -337,15 +335,15 @@ LogicalResult CoordinateVerifier::verify() {
     return failure();
   for (round = 0; round < kSteps; ++round) {
     tags.clear();
+    state.synchronize();
     if (failed(loadInputs()))
       return failure();
     stream = 0;
     int64_t tag = newTag(nullptr);
-    if (Finding finding = state.write(0, {0, cleared}, tag))
+    if (state.write(0, {0, cleared}, tag))
       return emitError(StageOp(plan.pipeline.stages[coordinate]).getLoc())
-             << "coordinate " << coordinate << " clears " << cleared << " bytes at the start of a step, but "
-             << (finding.conflict == Conflict::OutOfArena ? "its arena is smaller"
-                                                          : "another stream may still be using them");
+             << "coordinate " << coordinate << " clears " << cleared
+             << " bytes at the start of a step, but its arena is smaller";
     state.advance(0);
     for (const Step &next : plan.steps[coordinate])
       if (failed(run(next)))

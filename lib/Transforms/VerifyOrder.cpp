@@ -40,6 +40,8 @@ public:
 private:
   void addCoordinate(int64_t coordinate);
   void addStep(int64_t coordinate, int round, const Step &step);
+  void addWaits(const Step &step, Operation *op);
+  void addRecords(const Step &step, Operation *op);
   void addUnit(int64_t coordinate, int round, const Step &step, Operation *op, int64_t stream);
   LogicalResult joinPartners();
   LogicalResult joinCollectives(StringRef name, ArrayRef<SmallVector<int>> members);
@@ -90,35 +92,36 @@ void OrderVerifier::addUnit(int64_t coordinate, int round, const Step &step, Ope
   byCoordinate[getCommunicator(op).getValue()][coordinate].push_back(unit);
 }
 
-void OrderVerifier::addStep(int64_t coordinate, int round, const Step &step) {
-  ArrayRef<Operation *> ops = plan.opsOf(step);
-  if (ops.empty())
-    return;
-  StageOp stage = plan.pipeline.stages[step.stage];
-  int64_t stream = readStream(ops[0]);
-  auto slot = [&](const EventRef &event) {
-    return event.first + plan.slots[step.stage][event.slotClass].table[step.microbatch];
-  };
-  for (const EventRef &event : readEvents(stage, kWaitsAttr, step.part))
-    if (auto source = recorded.find(slot(event)); source != recorded.end()) {
+void OrderVerifier::addWaits(const Step &step, Operation *op) {
+  for (const EventRef &event : readEvents(op, kWaitsAttr))
+    if (auto source = recorded.find(event.find(plan.slots[step.stage], step.microbatch));
+        source != recorded.end()) {
       int wait = addEvent(-1);
       graph.addEdge(source->second, wait);
-      auto [tail, isFirst] = tails.try_emplace(stream, wait);
+      auto [tail, isFirst] = tails.try_emplace(readStream(op), wait);
       if (!isFirst)
         graph.addEdge(tail->second, wait);
       tail->second = wait;
     }
-  if (step.part.isTransfer() && plan.pipeline.isHandover(step.stage, step.part))
+}
+
+void OrderVerifier::addRecords(const Step &step, Operation *op) {
+  for (const EventRef &event : readEvents(op, kRecordsAttr))
+    if (auto tail = tails.find(readStream(op)); tail != tails.end())
+      recorded[event.find(plan.slots[step.stage], step.microbatch)] = tail->second;
+}
+
+void OrderVerifier::addStep(int64_t coordinate, int round, const Step &step) {
+  ArrayRef<Operation *> ops = plan.opsOf(step);
+  if (ops.empty())
     return;
-  if (step.part.isTransfer())
-    addUnit(coordinate, round, step, ops[0], stream);
-  else
-    for (Operation *op : ops)
-      if (isCall(op))
-        addUnit(coordinate, round, step, op, stream);
-  for (const EventRef &event : readEvents(stage, kRecordsAttr, step.part))
-    if (auto tail = tails.find(stream); tail != tails.end())
-      recorded[slot(event)] = tail->second;
+  bool isGroup = step.part.isTransfer() && !plan.pipeline.isHandover(step.stage, step.part);
+  for (Operation *op : isGroup ? ops.take_front() : ops) {
+    addWaits(step, op);
+    if (isGroup || (isCall(op) && !step.part.isTransfer()))
+      addUnit(coordinate, round, step, op, readStream(op));
+    addRecords(step, op);
+  }
 }
 
 void OrderVerifier::addCoordinate(int64_t coordinate) {

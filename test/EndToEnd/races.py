@@ -5,8 +5,11 @@ races.py clean SEEDS FOLDER ARGUMENTS...    as it is: results must be equal to t
 races.py waits FOLDER                       makes program.cpp leave out the wait that PLUMB_TEST_SKIP numbers
 races.py found SEEDS FOLDER ARGUMENTS...    without each one of its waits for values: under some seed the result must be another
 
-A wait for a value is that of a part that sends or computes with what another stream makes. The others keep a slot from being
-filled while it is read; where the answer of another rank comes later than the reader, as in 1f1b, nothing shows without them.
+races.py dropped MODULE                      verify-plan must refuse the verified plan without each one of its waits, but for
+                                            those that keep gathers of parameters from filling memory before it is needed
+
+A wait for a value is that of a launch that reads what another stream makes. The others keep memory from being filled while it
+is read; where the answer of another rank comes later than the reader, as in 1f1b, nothing shows without them.
 """
 import os, re, subprocess, sys
 
@@ -49,14 +52,8 @@ def clean(seeds, folder, arguments):
 
 
 def value_waits(folder):
-    """The numbers of the waits for values, by the part that waits and the one that records the event."""
-    part, found = "", []
-    for line in waits_of(folder).split("\n"):
-        part = (re.search(r'plumb::enter\("submod_pp_\d+_(\w+)"', line) or [None, part])[1]
-        wait = re.search(r"if \(skipped\(\) != (\d+)\).*// (\w+)", line)
-        if wait and (part.startswith("send") or wait[2].startswith("recv")):
-            found.append(int(wait[1]))
-    return found
+    """The numbers of the waits for values."""
+    return [int(number) for number in re.findall(r"if \(skipped\(\) != (\d+)\).*// for ", waits_of(folder))]
 
 
 def found(seeds, folder, arguments):
@@ -67,8 +64,29 @@ def found(seeds, folder, arguments):
     print(f"without any one of {len(waits)} waits a race is found")
 
 
+def dropped(path):
+    with open(path) as file:
+        text = file.read()
+    tried = 0
+    for attribute in re.finditer(r"plumb\.waits = array<i64: ([-0-9, ]+)>", text):
+        if "ccl.all_gather" in text[text.rindex("\n", 0, attribute.start()) : attribute.start()]:
+            continue
+        entries = attribute[1].split(", ")
+        for at in range(0, len(entries), 2):
+            rest = ", ".join(entries[:at] + entries[at + 2 :])
+            less = text[: attribute.start()] + f"plumb.waits = array<i64{': ' if rest else ''}{rest}>" + text[attribute.end() :]
+            run = subprocess.run(["plumb-opt", "--verify-plan", "-o", os.devnull], input=less, capture_output=True, text=True)
+            if run.returncode == 0 or "an event wait is missing" not in run.stderr:
+                line = text.count("\n", 0, attribute.start()) + 1
+                sys.exit(f"{path}:{line}: a plan without the wait for event {entries[at]} is not refused for it: {run.stderr}")
+            tried += 1
+    print(f"without any one of {tried} waits the plan is refused")
+
+
 command, *rest = sys.argv[1:]
 if command == "waits":
     add_skips(*rest)
+elif command == "dropped":
+    dropped(*rest)
 else:
     {"clean": clean, "found": found}[command](int(rest[0]), rest[1], rest[2:])

@@ -45,6 +45,8 @@ public:
           placed.push_back(&op);
         if (op.hasAttr(kSlotAttr))
           slotted.push_back(&op);
+        if (op.hasAttr(kWaitsAttr) || op.hasAttr(kRecordsAttr))
+          joined.push_back(&op);
       }
   }
 
@@ -199,25 +201,19 @@ private:
     return slot != before;
   }
 
-  /// Drops or changes one event of one part.
+  /// Drops or changes one event of one launch.
   bool changeEvents() {
-    StageOp stage = pickStage();
+    Operation *op = pick(joined);
     StringRef name = upTo(2) ? kWaitsAttr : kRecordsAttr;
-    auto parts = stage->getAttrOfType<DictionaryAttr>(name);
-    if (!parts || parts.empty())
+    if (!op || !op->hasAttr(name))
       return false;
-    NamedAttrList list(parts);
-    NamedAttribute part = parts.getValue()[upTo(parts.size())];
-    SmallVector<int64_t> entries(cast<DenseI64ArrayAttr>(part.getValue()).asArrayRef());
-    if (entries.empty())
-      return false;
+    SmallVector<int64_t> entries(op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef());
     size_t event = 2 * upTo(entries.size() / 2);
     if (upTo(2))
       entries.erase(entries.begin() + event, entries.begin() + event + 2);
     else
       entries[event] += upTo(2) ? 1 : -1;
-    list.set(part.getName(), builder.getDenseI64ArrayAttr(entries));
-    stage->setAttr(name, list.getDictionary(module.getContext()));
+    op->setAttr(name, builder.getDenseI64ArrayAttr(entries));
     return true;
   }
 
@@ -288,7 +284,7 @@ private:
   ModuleOp module;
   std::mt19937_64 &random;
   OpBuilder builder;
-  std::vector<Operation *> calls, stores, placed, slotted;
+  std::vector<Operation *> calls, stores, placed, slotted, joined;
 };
 
 const std::vector<std::pair<const char *, Mutator::Change>> Mutator::changes = {

@@ -25,7 +25,7 @@
 // CHECK: enum Communicator { comm_tp, comm_forward_0_1, comm_backward_1_0 };
 // CHECK: {"tp", comm_tp_axes, {}},
 // CHECK: {"forward_0_1", {}, comm_forward_0_1_members},
-// CHECK: enum Stream { stream_compute, stream_forward_0_1, stream_backward_1_0 };
+// CHECK: enum Stream { stream_compute, stream_tensor, stream_forward_0_1, stream_backward_1_0 };
 
 // CHECK: namespace pp0 {
 // CHECK-NEXT: enum Offset : std::size_t {
@@ -39,20 +39,24 @@
 // CHECK-NEXT: const std::size_t microbatch = v2;
 // CHECK-NEXT: plumb::enter("submod_pp_0_forward", microbatch);
 // CHECK-NEXT: const cudaStream_t stream = rank.stream(stream_compute);
-// CHECK-NEXT: PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event(4 + microbatch % 2), 0)); // send_forward_to_1
 // CHECK-NEXT: // up (model.py:10)
 // CHECK-NEXT: float *input_x = rank.at<float>(pp0::input_x + microbatch * 128);
 // CHECK-NEXT: float *up_weight = rank.at<float>(pp0::up_weight);
 // CHECK-NEXT: float *up_bias = rank.at<float>(pp0::up_bias);
 // CHECK-NEXT: float *up = rank.at<float>(submod_pp_0::up + (microbatch % 2) * 64);
 // CHECK-NEXT: PLUMB_LAUNCH(k_einsum_nt_4x4x6_add_relu(input_x, up_weight, up_bias, up, stream));
-// CHECK: // down (model.py:12): all_reduce over tp
-// CHECK-NEXT: PLUMB_NCCL(ncclAllReduce(down, down, 24, ncclFloat32, ncclSum, rank.comm(comm_tp), stream));
-// CHECK-NEXT: PLUMB_CUDA(cudaEventRecord(rank.event(microbatch % 2), stream));
+// What a kernel overwrites must have been sent.
+// CHECK: PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event(5 + microbatch % 2), 0)); // after send_forward_to_1 of down
+// CHECK: PLUMB_LAUNCH(k_einsum_nt_4x6x4(up, down_weight, down, stream));
+// CHECK-NEXT: PLUMB_CUDA(cudaEventRecord(rank.event(0), stream));
+// CHECK-NEXT: PLUMB_CUDA(cudaStreamWaitEvent(rank.stream(stream_tensor), rank.event(0), 0)); // for forward of down
+// CHECK-NEXT: // down (model.py:12): all_reduce over tp
+// CHECK-NEXT: PLUMB_NCCL(ncclAllReduce(down, down, 24, ncclFloat32, ncclSum, rank.comm(comm_tp), rank.stream(stream_tensor)));
+// CHECK-NEXT: PLUMB_CUDA(cudaEventRecord(rank.event(1 + microbatch % 2), rank.stream(stream_tensor)));
 
 // CHECK: void submod_pp_0_send_forward_to_1(
 // CHECK: const cudaStream_t stream = rank.stream(stream_forward_0_1);
-// CHECK-NEXT: PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event(microbatch % 2), 0)); // forward
+// CHECK-NEXT: PLUMB_CUDA(cudaStreamWaitEvent(stream, rank.event(1 + microbatch % 2), 0)); // for forward of down
 // CHECK-NEXT: // down (model.py:12): to stage 1
 // CHECK-NEXT: float *down = rank.at<float>(submod_pp_0::down + (microbatch % 2) * 128);
 // CHECK-NEXT: PLUMB_NCCL(ncclSend(down, 24, ncclFloat32, 1, rank.comm(comm_forward_0_1), stream));

@@ -110,7 +110,7 @@ def check(name, plan):
     for coordinate, memory in enumerate(plan["memory"]):
         live = largest_live_set(plan, coordinate)
         worst = max(worst, memory["arena"] / max(live, 1))
-        ends = [buffer["offset"] + max(buffer["slots"] - 1, 0) * buffer.get("stride", 0) + aligned(buffer["bytes"]) for buffer in plan["buffers"][coordinate]]
+        ends = [buffer["offset"] + max(buffer.get("places", [max(buffer["slots"] - 1, 0) * buffer.get("stride", 0)])) + aligned(buffer["bytes"]) for buffer in plan["buffers"][coordinate]]
         fixed = sum(memory[use] for use in ("states", "parameters", "optimizer", "inputs", "outputs"))
         if max(ends + [fixed]) != memory["arena"]:
             sys.exit(f"{name}: the arena of coordinate {coordinate} has {memory['arena']} bytes, but buffers end at {max(ends + [fixed])}")

@@ -551,13 +551,19 @@ def Schedule : Plumb_Pass<"schedule"> {
 def AssignStreams : Plumb_Pass<"assign-streams"> {
   let summary = "Assigns streams, slots and events";
   let description = [{
-    Kernels and collectives run on the compute stream, the transfers of each edge and direction on a stream of their
-    own. A value that lives from one part of a stage to another has as many slots as microbatches are in flight with
-    it, by interval colouring of the action list. An event per slot joins two streams where data passes between them:
+    Kernels run on the stream `compute`. Collectives in the midst of a phase (tensor, sequence and context
+    parallelism) have the stream `tensor`, gathers of parameters `gather`; gradients and other sums are completed on
+    `reduce`, together with what only adds or converts them. The transfers of each edge and direction of the pipeline have a
+    stream of their own. A communicator that several streams use becomes one for each.
 
-      * a send waits for the part that made the value, a reader for the receive;
-      * the maker of a value that reuses a slot waits for the send that still reads it;
-      * a receive waits for the last reader of its slot.
+    A value that lives from one part of a stage to another has as many slots as microbatches are in flight with
+    it, by interval colouring of the action list.
+
+    A launch waits for launches of other streams that made what it reads, and that read or made what lay where it
+    writes; a gather of parameters for the computation before it, so that its memory need not be free earlier. What its
+    stream has waited for already implies much of that: all launches of a step are walked in order, with a clock per
+    stream, and an event is recorded and awaited only where the clock does not say so. An event that orders slots is one per
+    slot; elsewhere the last record is the one that is meant. A wait on a transfer stands at its first op.
 
     All waits point backwards in one global order of the schedule, so that they cannot form a cycle.
 
@@ -566,6 +572,7 @@ def AssignStreams : Plumb_Pass<"assign-streams"> {
     ```mlir
     plumb.stage @submod_pp_1 index 1 {
       %x = ccl.recv from 0 on @forward_0_1 {plumb.phase = #plumb.phase<forward>} : tensor<8x16xf32>
+      %y = plumb.launch @k(%x) inplace [-1] {plumb.phase = #plumb.phase<forward>} : …
     ```
 
     Output:
@@ -573,10 +580,10 @@ def AssignStreams : Plumb_Pass<"assign-streams"> {
     ```mlir
     module attributes {plumb.events = 2 : i64, plumb.streams = ["compute", "forward_0_1"]} {
     plumb.stage @submod_pp_1 index 1 attributes {
-        plumb.records = {forward = array<i64: 1, 0>, recv_forward_from_0 = array<i64: 0, 0>},
-        plumb.slots = [{name = "recv_forward_from_0_forward", table = array<i64: 0, 0>} ],
-        plumb.waits = {forward = array<i64: 0, 0>, recv_forward_from_0 = array<i64: 1, 0>}} {
-      %x = ccl.recv from 0 on @forward_0_1 {plumb.slot = array<i64: 0>, plumb.stream = 1 : i64, …} : tensor<8x16xf32>
+        plumb.slots = [{name = "recv_forward_from_0_forward", table = array<i64: 0, 0>} ]} {
+      %x = ccl.recv from 0 on @forward_0_1 {plumb.records = array<i64: 0, -1>, plumb.slot = array<i64: 0>,
+          plumb.stream = 1 : i64, plumb.waits = array<i64: 1, -1>, …} : tensor<8x16xf32>
+      %y = plumb.launch @k(%x) inplace [-1] {plumb.records = array<i64: 1, -1>, plumb.waits = array<i64: 0, -1>, …} : …
     ```
   }];
 }
@@ -585,9 +592,10 @@ def PlanMemory : Plumb_Pass<"plan-memory"> {
   let summary = "Places everything in one arena per pipeline coordinate";
   let description = [{
     In this order: states that a step clears, parameters, outputs and inputs (all microbatches side by side), and one
-    region for values: those that live from part to part (one buffer per slot), and for each phase what it uses alone,
-    kernels' scratch included, packed by liveness. In the region, what is never in use at one time in the order of
-    the schedule shares memory; what another stream than that of computation touches has its own. Views, in-place results
+    region for values: those that live from part to part (a block per slot), and for each part what it uses alone,
+    kernels' scratch included, packed by liveness. In the region, what is never in use at one time shares memory. The time
+    of what other streams than that of computation touch lasts from the last launch there that it comes after to the first
+    that comes after it. Slots that do not come to lie side by side have their places in a table. Views, in-place results
     and stored values take no memory of their own; a store whose value could not be made in the state is marked as a copy.
     An arena above the plan's memory limit (`plumb.memory_limit`) is an error with the bytes by use, and the largest
     buffers.

@@ -18,9 +18,9 @@
 // assign-streams:
 //   plumb.streams               on the module: names of the streams; 0 is the compute stream
 //   plumb.events                on the module: number of events
-//   plumb.slots                 on a stage: slot classes, each {name, table, stride}
-//   plumb.waits, plumb.records  on a stage: per part its events, [first event, slot class, …]
-//   plumb.stream                on a send or receive: its stream
+//   plumb.slots                 on a stage: slot classes, each {name, table, stride, places}
+//   plumb.waits, plumb.records  on ops: events, [first event, slot class or -1, …]
+//   plumb.stream                on an op that does not run on the compute stream: its stream
 //   plumb.slot                  on ops: per result (of a store: for the state) its slot class, or -1
 // plan-memory:
 //   plumb.offset                on ops: per result (of a store: for the state) its offset in slot 0
@@ -33,8 +33,9 @@
 //   plumb.verified              on the module: what has been proved
 //
 // Offsets are in bytes from the start of the arena. A *slot class* is a set of per-microbatch buffers of a
-// stage with one lifetime. Microbatch m uses slot `table[m]`; a value of the class lies at
-// `offset + table[m] * stride`, and event `first + table[m]` belongs to that slot.
+// stage with one lifetime. Microbatch m uses slot `table[m]`, to which event `first + table[m]` belongs; a
+// value of the class lies at `offset + table[m] * stride`, or, where the slots do not lie side by side, at
+// `offset + places[table[m]]`.
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,10 +12,15 @@ namespace plumb {
 /// Per-microbatch buffers of one lifetime; see PlanAttributes.h.
 struct SlotClass {
   std::string name;
-  llvm::SmallVector<int64_t> table; ///< The slot of each microbatch.
-  int64_t stride = 0;               ///< Bytes from slot to slot.
+  llvm::SmallVector<int64_t> table;  ///< The slot of each microbatch.
+  int64_t stride = 0;                ///< Bytes from slot to slot.
+  llvm::SmallVector<int64_t> places; ///< Bytes from the first place to each slot where they lie anywhere.
 
   int64_t count() const;
+  /// Bytes from the first place to that of a microbatch.
+  int64_t placeOf(int64_t microbatch) const {
+    return places.empty() ? table[microbatch] * stride : places[table[microbatch]];
+  }
   /// Whether microbatch m has slot m: all microbatches lie side by side.
   bool isIdentity() const;
 };
@@ -26,14 +31,19 @@ mlir::LogicalResult verifySlots(StageOp stage, int64_t microbatches);
 llvm::SmallVector<SlotClass> readSlots(StageOp stage);
 void writeSlots(StageOp stage, llvm::ArrayRef<SlotClass> classes);
 
-/// An event per slot of a class, the first of them numbered `first`.
+/// An event per slot of a class, the first of them numbered `first`; of class -1: one event.
 struct EventRef {
   int64_t first, slotClass;
+
+  /// The event of a microbatch.
+  int64_t find(llvm::ArrayRef<SlotClass> classes, int64_t microbatch) const {
+    return slotClass < 0 ? first : first + classes[slotClass].table[microbatch];
+  }
 };
 
-/// Events that the part waits for before it starts (`kWaitsAttr`), or that it records at its end
-/// (`kRecordsAttr`).
-llvm::SmallVector<EventRef> readEvents(StageOp stage, llvm::StringRef attribute, const Part &part);
+/// Events that a launch waits for before it starts (`kWaitsAttr`), or that it records at its end
+/// (`kRecordsAttr`). The first op of a group has those of the group.
+llvm::SmallVector<EventRef> readEvents(mlir::Operation *op, llvm::StringRef attribute);
 
 /// Entry `index` of a per-result array attribute; -1 if the op does not have it.
 int64_t readEntry(mlir::Operation *op, llvm::StringRef attribute, unsigned index = 0);
@@ -42,7 +52,7 @@ int64_t readEntry(mlir::Operation *op, llvm::StringRef attribute, unsigned index
 /// call that fits the kernel or communicator it names: what reads a plan may rely on it.
 mlir::LogicalResult verifyPlanAttributes(const Pipeline &pipeline);
 
-/// The stream that an op's part runs on.
+/// The stream that an op runs on.
 int64_t readStream(mlir::Operation *op);
 
 /// Slots of intervals so that intervals which overlap have different ones; as few as possible, the lowest
