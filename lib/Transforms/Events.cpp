@@ -168,8 +168,9 @@ void EventPlanner::waitForKnown() {
 
 /// The latest first: what it has waited for need not be waited for again.
 void EventPlanner::waitForNew() {
-  llvm::stable_sort(dependences,
-                    [](const Dependence &a, const Dependence &b) { return a.launch > b.launch; });
+  llvm::sort(dependences, [](const Dependence &a, const Dependence &b) {
+    return std::pair(a.launch, a.slotClass) > std::pair(b.launch, b.slotClass);
+  });
   for (const Dependence &dependence : dependences) {
     if (clocks.isAfter(launch().stream(), dependence.launch))
       continue;

@@ -3,7 +3,7 @@
 #ifndef PLUMB_LIB_TRANSFORMS_EVENTS_H
 #define PLUMB_LIB_TRANSFORMS_EVENTS_H
 
-#include "Launches.h"
+#include "plumb/Transforms/Launches.h"
 
 namespace plumb {
 

@@ -1,6 +1,6 @@
 //===- Launches.cpp - What a rank launches in one step, stream by stream ------===//
 
-#include "Launches.h"
+#include "plumb/Transforms/Launches.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include <deque>

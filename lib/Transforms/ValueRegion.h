@@ -13,8 +13,8 @@
 #ifndef PLUMB_LIB_TRANSFORMS_VALUEREGION_H
 #define PLUMB_LIB_TRANSFORMS_VALUEREGION_H
 
-#include "Launches.h"
 #include "Packing.h"
+#include "plumb/Transforms/Launches.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 

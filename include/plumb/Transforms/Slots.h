@@ -12,9 +12,10 @@ namespace plumb {
 /// Per-microbatch buffers of one lifetime; see PlanAttributes.h.
 struct SlotClass {
   std::string name;
-  llvm::SmallVector<int64_t> table;  ///< The slot of each microbatch.
-  int64_t stride = 0;                ///< Bytes from slot to slot.
-  llvm::SmallVector<int64_t> places; ///< Bytes from the first place to each slot where they lie anywhere.
+  llvm::SmallVector<int64_t> table; ///< The slot of each microbatch.
+  int64_t stride = 0;               ///< Bytes from slot to slot.
+  llvm::SmallVector<int64_t> places =
+      {}; ///< Bytes from the first place to each slot where they lie anywhere.
 
   int64_t count() const;
   /// Bytes from the first place to that of a microbatch.
