@@ -240,4 +240,26 @@ LogicalResult OrderVerifier::verify() {
   return cycle.empty() ? success() : reportCycle(cycle);
 }
 
-LogicalResult verification::verifyOrder(const Plan &plan) { return OrderVerifier(plan).verify(); }
+/// All calls on a communicator are on one stream, whatever the stage and the rank.
+static LogicalResult verifyCommunicatorStreams(const Pipeline &pipeline) {
+  llvm::StringMap<Operation *> first;
+  for (auto [index, stage] : llvm::enumerate(pipeline.stages))
+    for (Operation &op : stage->getRegion(0).front()) {
+      auto communicator = getCommunicator(&op);
+      if (!communicator || pipeline.isHandover(static_cast<int64_t>(index), getPart(&op)))
+        continue;
+      Operation *other = first.try_emplace(communicator.getValue(), &op).first->second;
+      if (readStream(other) == readStream(&op))
+        continue;
+      InFlightDiagnostic diagnostic = emitModelError(&op);
+      diagnostic << "is on stream " << readStream(&op) << ", another call on " << communicator
+                 << " on stream " << readStream(other) << "; a communicator belongs to one stream";
+      diagnostic.attachNote(other->getLoc()) << "the other call";
+      return diagnostic;
+    }
+  return success();
+}
+
+LogicalResult verification::verifyOrder(const Plan &plan) {
+  return failure(failed(verifyCommunicatorStreams(plan.pipeline)) || failed(OrderVerifier(plan).verify()));
+}

@@ -55,6 +55,8 @@
 // HOST: 'plumb.input' has the slot class 4, but the host finds microbatch m of it 128 * m bytes from the first
 // RUN: sed 's/plumb.stream = 1/plumb.stream = 5/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=STREAM
 // STREAM: is on stream 5; the streams are 0, that of computation, to 3, and transfers between ranks are not on stream 0
+// RUN: sed '/ccl.recv.*@forward_0_1/s/plumb.stream = 2/plumb.stream = 1/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=COMMUNICATOR
+// COMMUNICATOR: 'ccl.recv' is on stream 1, another call on @forward_0_1 on stream 2; a communicator belongs to one stream
 // RUN: sed 's/plumb.waits = array<i64: 0, -1>/plumb.waits = array<i64: 99, -1>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=EVENT
 // EVENT: has plumb.waits array<i64: 99, -1>, which must be pairs of a first event below 9 and a slot class below 5, or -1 for one event; a group has them at its first op
 
@@ -71,7 +73,7 @@
 // MISSING: module head, model.py:20: 'ccl.recv' takes what arrives for #plumb.layout<@mesh, [{"microbatch"}, {}]>, but it is #plumb.layout<@mesh, [{"microbatch"}, {}], partial = {"tp" : sum}>
 // RUN: sed '/%6 = ccl.all_reduce/{p; s/%6 = ccl.all_reduce %5/%100 = ccl.all_reduce %6/}; s/ccl.send %6 to 1/ccl.send %100 to 1/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: module down, model.py:12: 'ccl.all_reduce' sums over the axis "tp", over which the value is whole already; it would be counted several times
-// RUN: sed 's/%15 = plumb.load .*/&\n%100 = ccl.all_reduce %15 on @tp {plumb.layouts = [#plumb.layout<@mesh, [{"tp"}, {}]>], plumb.offset = array<i64: 0>, plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>) -> tensor<4x6xf32>/; s/k_sgd_4x6(%16, %15)/k_sgd_4x6(%16, %100)/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PARTS
+// RUN: sed 's/ccl.communicator @tp .*/&\nccl.communicator @sums axes ["tp"] pipeline []/; s/%15 = plumb.load .*/&\n%100 = ccl.all_reduce %15 on @sums {plumb.layouts = [#plumb.layout<@mesh, [{"tp"}, {}]>], plumb.offset = array<i64: 0>, plumb.phase = #plumb.phase<update>} : (tensor<4x6xf32>) -> tensor<4x6xf32>/; s/k_sgd_4x6(%16, %15)/k_sgd_4x6(%16, %100)/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PARTS
 // PARTS: 'ccl.all_reduce' sums over the axis "tp", over which the value is cut: its ranks hold different parts
 // RUN: sed 's/"tp" = 2\]/"tp" = 2, "dp" = 2]/; s/@tp axes \["tp"\]/@tp axes ["dp"]/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=GROUP
 // GROUP: 'ccl.all_reduce' sums over the axis "dp", over which the value is whole already
