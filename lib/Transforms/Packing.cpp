@@ -87,7 +87,10 @@ static bool meet(const TimedBlock &a, const TimedBlock &b) {
 int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
   llvm::SmallVector<TimedBlock *> order =
       llvm::map_to_vector(blocks, [](TimedBlock &block) { return &block; });
-  llvm::stable_sort(order, [](TimedBlock *a, TimedBlock *b) { return a->bytes > b->bytes; });
+  // Among equals as they came.
+  llvm::sort(order, [](TimedBlock *a, TimedBlock *b) {
+    return std::pair(-a->bytes, a) < std::pair(-b->bytes, b);
+  });
   int64_t size = 0;
   for (auto [index, block] : llvm::enumerate(order)) {
     llvm::SmallVector<std::pair<int64_t, int64_t>> taken; // begin, end

@@ -65,9 +65,29 @@ FailureOr<std::optional<int64_t>> StyledLayouts::styledDim(LayoutRuleOp rule, Pa
         }
     }
   }
-  return emitError(rule.getLoc()) << "style \"" << style << "\" cannot serve module " << moduleName
-                                  << ": no op reads " << parameter.getSymName() << " with "
-                                  << (isColwise ? "an output feature dim" : "a contracted dim");
+  InFlightDiagnostic diagnostic = emitError(rule.getLoc());
+  diagnostic << "style \"" << style << "\" cannot serve module " << moduleName << ": no op reads "
+             << parameter.getSymName();
+  if (!loads[parameter.getSymName()].empty())
+    return diagnostic << " with " << (isColwise ? "an output feature dim" : "a contracted dim");
+  if (ParameterOp other = findStandIn(parameter, moduleName))
+    diagnostic << "; the module reads " << other.getSymName()
+               << ": if both are one parameter, say so in \"aliases\"";
+  return diagnostic;
+}
+
+/// A parameter of the same type that the module reads. An export with fake weights does not tell that two
+/// names are one parameter, and reads one of them only.
+ParameterOp StyledLayouts::findStandIn(ParameterOp parameter, StringRef moduleName) {
+  for (auto other : module.getOps<ParameterOp>()) {
+    if (other.getType() != parameter.getType() || other == parameter)
+      continue;
+    for (LoadOp load : loads[other.getSymName()])
+      for (Operation *user : load->getUsers())
+        if (auto path = user->getAttrOfType<StringAttr>(kModuleAttr); path && isInModule(path, moduleName))
+          return other;
+  }
+  return {};
 }
 
 /// The elements of a weight's dim that stay together where the model cuts its result apart, the size of a
@@ -122,6 +142,9 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
   for (AxisRefAttr ref : layout.getDims()[normalized].getAxes())
     parts *= getAxisSize(module, ref);
   auto refuse = [&]() -> LogicalResult {
+    // The same sizes in every layer are one cause.
+    if (!refused.insert({rule.getLoc().getAsOpaquePointer(), rows, unit, parts * ranks}).second)
+      return failure();
     InFlightDiagnostic diagnostic = emitError(rule.getLoc())
                                     << "parameter " << parameter.getSymName() << " has " << rows;
     if (rule.getStyle() == "expert")

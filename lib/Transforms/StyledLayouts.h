@@ -3,6 +3,7 @@
 #define PLUMB_LIB_TRANSFORMS_STYLEDLAYOUTS_H
 
 #include "ApplySpec.h"
+#include <set>
 
 namespace plumb {
 
@@ -31,11 +32,14 @@ public:
 private:
   mlir::FailureOr<std::optional<int64_t>> styledDim(LayoutRuleOp rule, ParameterOp parameter,
                                                     llvm::StringRef moduleName);
+  ParameterOp findStandIn(ParameterOp parameter, llvm::StringRef moduleName);
   int64_t findUnit(ParameterOp parameter, int64_t dim);
 
   mlir::ModuleOp module;
   MeshOp mesh;
   llvm::StringMap<llvm::SmallVector<LoadOp>> loads;
+  /// Sizes that are reported: rule, rows, rows of a unit, parts. Never iterated.
+  std::set<std::tuple<const void *, int64_t, int64_t, int64_t>> refused;
 };
 
 } // namespace plumb

@@ -35,6 +35,35 @@ plumb.program @model {}
 
 // -----
 
+// The same sizes in every layer are one cause.
+plumb.mesh @mesh ["tp" = 3]
+// expected-error @+1 {{parameter h.0.weight has 32 rows in dim 0, which tp = 3 times 2 blocks does not divide}}
+plumb.layout_rule "h.*" params {weight = {tp = "shard(0, blocks=2)"}}
+plumb.module @h.0
+plumb.module @h.1
+// expected-note @+1 {{the parameter, 'tensor<32x4xf32>'}}
+plumb.parameter @h.0.weight : tensor<32x4xf32>
+plumb.parameter @h.1.weight : tensor<32x4xf32>
+plumb.program @model {}
+
+// -----
+
+// An export with fake weights reads one of two names of a parameter.
+plumb.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{style "rowwise" cannot serve module wte: no op reads wte.weight; the module reads head.weight: if both are one parameter, say so in "aliases"}}
+plumb.layout_rule "wte" style "rowwise" axis "tp"
+plumb.module @wte
+plumb.parameter @wte.weight : tensor<32x4xf32>
+plumb.parameter @head.weight : tensor<32x4xf32>
+plumb.program @model {
+  %i = plumb.input "i" index 0 : tensor<8xi64>
+  %w = plumb.load @head.weight {plumb.module = "wte"} : tensor<32x4xf32>
+  %x = nn.embedding %w, %i {plumb.module = "wte"} : (tensor<32x4xf32>, tensor<8xi64>) -> tensor<8x4xf32>
+  plumb.output "x" index 0 %x : tensor<8x4xf32>
+}
+
+// -----
+
 // expected-note @+1 {{the mesh has pp, tp}}
 plumb.mesh @mesh ["pp" = 2, "tp" = 2]
 // expected-error @+1 {{the pipeline axis "pp" cannot shard a parameter}}
