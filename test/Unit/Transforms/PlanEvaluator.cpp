@@ -716,7 +716,8 @@ Tensors runProgram(ModuleOp module, const Tensors &inputs, const Tensors &parame
     } else if (auto input = dyn_cast<InputOp>(op)) {
       values[input.getResult()] = inputs.at(input.getName().str());
     } else if (isa<BoundaryOp>(op)) {
-      values[op.getResult(0)] = values.at(op.getOperand(0));
+      Array input = values.at(op.getOperand(0)); // Not where the new entry may move it from.
+      values[op.getResult(0)] = std::move(input);
     } else {
       SmallVector<const Array *> operands;
       for (Value operand : op.getOperands())
