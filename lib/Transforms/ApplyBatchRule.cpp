@@ -5,7 +5,12 @@
 // types does so; of any other, such as a view, that result dim grows with which the operand dim begins, as
 // its sharding rule says. A factory (zeros of the batch's size) grows where an op needs it to.
 //
-// With an exported batch of 1 sharding rules have no factor for it; there what broadcasts need not grow.
+// With an exported batch of 1 sharding rules have no factor for it; there what broadcasts need not grow. A
+// model may have folded the 1 into another dim (a squeeze, a view): S rows of one sample become B * S, sample
+// by sample. Every value is then what the export has for each sample, one behind the other, and an op is
+// right if its factor of these rows is one of independent rows; what else reads them is repeated for each
+// sample. An op that would mix rows of several samples is an error, since the export does not say what is
+// meant.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +48,7 @@ public:
     for (Operation &op : body) {
       for (Value result : op.getResults())
         exportedTypes[result] = typeOf(result);
-      if (auto tensorOp = dyn_cast<nn::TensorOpInterface>(op); tensorOp && exported > 1)
+      if (auto tensorOp = dyn_cast<nn::TensorOpInterface>(op))
         exportedRules[&op] = tensorOp.getShardingRule();
     }
     for (auto [input, dim] : inputs)
@@ -149,8 +154,14 @@ private:
   }
 
   LogicalResult rescale(nn::TensorOpInterface op) {
-    if (exported > 1 && failed(scaleOperands(op)))
+    if (failed(exported > 1 ? scaleOperands(op) : repeatForSamples(op)))
       return failure();
+    if (failed(setTypes(op)))
+      return failure();
+    return exported > 1 ? success() : checkSamplesApart(op);
+  }
+
+  LogicalResult setTypes(nn::TensorOpInterface op) {
     if (auto inferred = dyn_cast<InferTypeOpInterface>(op.getOperation())) {
       SmallVector<Type> types;
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
@@ -212,6 +223,76 @@ private:
     double terms = static_cast<double>(typeOf(sum->getOperand(0)).getNumElements()) /
                    static_cast<double>(typeOf(sum->getResult(0)).getNumElements());
     mean.setFactorAttr(Builder(mean).getF64FloatAttr(1 / (terms - correction)));
+  }
+
+  //===-- A batch of 1 --------------------------------------------------------===//
+
+  /// Where an op reads rows of samples in a dim that the export has for one sample, brings its other operands
+  /// to the same rows.
+  LogicalResult repeatForSamples(nn::TensorOpInterface op) {
+    const ShardingRule &rule = exportedRules[op];
+    std::optional<int> rows;
+    for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+      for (auto [dim, members] : llvm::enumerate(rule.operands[index]))
+        if (isScaled(operand, dim) && !members.empty()) {
+          if (rows && *rows != members.front())
+            return reportMixed(op, "combines rows of different samples");
+          rows = members.front();
+        }
+    if (!rows)
+      return success();
+    for (auto [index, operand] : llvm::enumerate(op->getOpOperands()))
+      for (auto [dim, members] : llvm::enumerate(rule.operands[index]))
+        if (!isScaled(operand.get(), dim) && llvm::is_contained(members, *rows)) {
+          if (!begins(members, *rows))
+            return reportMixed(op, "has the rows of samples in the middle of a dim");
+          operand.set(repeated(op, operand.get(), dim));
+        }
+    return success();
+  }
+
+  /// The value once for each sample, along `dim`.
+  Value repeated(Operation *reader, Value value, int64_t dim) {
+    Value &known = grown[{value, dim}];
+    if (known)
+      return known;
+    OpBuilder builder(value.getContext());
+    builder.setInsertionPointAfterValue(value);
+    ProvenanceScope scope(builder, reader, Phase::Forward);
+    RankedTensorType type = typeOf(value);
+    auto typed = [&](ArrayRef<int64_t> shape) { return type.clone(shape); };
+    SmallVector<int64_t> apart(type.getShape());
+    apart.insert(apart.begin() + dim, 1);
+    Value one = nn::ViewOp::create(builder, value.getLoc(), typed(apart), value);
+    apart[dim] = batch;
+    Value all = nn::BroadcastOp::create(builder, value.getLoc(), typed(apart), one);
+    known = nn::ViewOp::create(builder, value.getLoc(), scaled(type, dim), all);
+    exportedTypes[known] = type;
+    return known;
+  }
+
+  /// No result depends on the rows of several samples, unless it is a sum over all of them. Of a batch that
+  /// is a dim of its own any sum is one over the batch, as in the export; of a folded one only a scalar is.
+  LogicalResult checkSamplesApart(nn::TensorOpInterface op) {
+    ShardingRule rule = op.getShardingRule();
+    for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+      for (auto [dim, members] : llvm::enumerate(rule.operands[index])) {
+        if (members.empty() || !isScaled(operand, dim))
+          continue;
+        nn::FactorKind kind = rule.factors[members.front()].kind;
+        bool isFolded = exportedTypes.lookup(operand).getDimSize(dim) != 1;
+        if (kind == nn::FactorKind::Replicated)
+          return reportMixed(op, "needs the rows of all samples at once");
+        if (kind == nn::FactorKind::Reduction && isFolded && typeOf(op->getResult(0)).getNumElements() != 1)
+          return reportMixed(op, "sums over the rows of all samples");
+      }
+    return success();
+  }
+
+  LogicalResult reportMixed(Operation *op, const Twine &what) {
+    return report(op, what +
+                          ", and an export of one sample does not say whether each is meant by itself; keep "
+                          "the batch as a dim of its own, or export with a batch of 2");
   }
 
   //===-- Factories -----------------------------------------------------------===//
@@ -278,7 +359,7 @@ private:
   SmallVector<std::pair<InputOp, int64_t>> inputs; ///< Those that hold the batch, and in which dim.
   int64_t exported = 1, batch = 1;
   llvm::DenseMap<Value, RankedTensorType> exportedTypes;
-  llvm::DenseMap<Operation *, ShardingRule> exportedRules; ///< Only where they know the batch.
+  llvm::DenseMap<Operation *, ShardingRule> exportedRules;
   llvm::DenseMap<std::pair<Value, int64_t>, Value> grown;
 };
 

@@ -30,3 +30,47 @@ plumb.program @model {
   %y = nn.add %x, %w : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
   plumb.output "y" index 0 %y : tensor<8x2xf32>
 }
+
+// -----
+
+// A batch of 1 that is folded into positions: attention would go from sample to sample.
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the batch is changed from 1 to 4 here}}
+plumb.batch_rule "global" size 4
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<1x3x2xf32>
+  %y = nn.view %x : (tensor<1x3x2xf32>) -> tensor<3x2xf32>
+  // expected-error @+1 {{'nn.einsum' combines rows of different samples, and an export of one sample does not say whether each is meant by itself; keep the batch as a dim of its own, or export with a batch of 2}}
+  %s = nn.einsum "id,jd->ij"(%y, %y) : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x3xf32>
+  plumb.output "s" index 0 %s : tensor<3x3xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the batch is changed from 1 to 4 here}}
+plumb.batch_rule "global" size 4
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<1x3x2xf32>
+  %y = nn.view %x : (tensor<1x3x2xf32>) -> tensor<3x2xf32>
+  // expected-error @+1 {{'nn.sum' sums over the rows of all samples}}
+  %s = nn.sum %y dims [0] : (tensor<3x2xf32>) -> tensor<2xf32>
+  plumb.output "s" index 0 %s : tensor<2xf32>
+}
+
+// -----
+
+// Of the positions of each sample, or of all?
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the batch is changed from 1 to 4 here}}
+plumb.batch_rule "global" size 4
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<1x3x2xf32>
+  %y = nn.view %x : (tensor<1x3x2xf32>) -> tensor<3x2xf32>
+  %t = nn.transpose %y [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  // expected-error @+1 {{'nn.softmax' needs the rows of all samples at once}}
+  %s = nn.softmax %t : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  plumb.output "s" index 0 %s : tensor<2x3xf32>
+}

@@ -56,3 +56,30 @@ plumb.program @four {
   plumb.output "c" index 0 %c : tensor<8x5xf32>
   plumb.output "z" index 1 %z : tensor<8x3xf32>
 }
+
+// -----
+
+// A batch of 1 that is folded into positions and unfolded again: what is of one sample's positions is repeated for each.
+
+// CHECK-LABEL: plumb.program @folded
+// CHECK: %[[W:.*]] = plumb.load @w
+// CHECK: %[[V:.*]] = nn.view %[[W]] {{.*}} -> tensor<1x3x2xf32>
+// CHECK: %[[B:.*]] = nn.broadcast %[[V]] {{.*}} -> tensor<4x3x2xf32>
+// CHECK: %[[R:.*]] = nn.view %[[B]] {{.*}} -> tensor<12x2xf32>
+// CHECK: %[[Y:.*]] = nn.view %{{.*}} : (tensor<4x3x2xf32>) -> tensor<12x2xf32>
+// CHECK: %[[Z:.*]] = nn.add %[[Y]], %[[R]] : (tensor<12x2xf32>, tensor<12x2xf32>) -> tensor<12x2xf32>
+// CHECK: nn.sum %[[Z]] dims [0, 1]
+// CHECK: nn.view %[[Z]] : (tensor<12x2xf32>) -> tensor<4x3x2xf32>
+plumb.mesh @mesh ["dp" = 1]
+plumb.batch_rule "global" size 4
+plumb.parameter @w : tensor<3x2xf32>
+plumb.program @folded {
+  %x = plumb.input "x" index 0 : tensor<1x3x2xf32>
+  %w = plumb.load @w : tensor<3x2xf32>
+  %y = nn.view %x : (tensor<1x3x2xf32>) -> tensor<3x2xf32>
+  %z = nn.add %y, %w : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  %s = nn.sum %z dims [0, 1] : (tensor<3x2xf32>) -> tensor<f32>
+  plumb.output "s" index 0 %s : tensor<f32>
+  %u = nn.view %z : (tensor<3x2xf32>) -> tensor<1x3x2xf32>
+  plumb.output "u" index 1 %u : tensor<1x3x2xf32>
+}

@@ -5,8 +5,10 @@ regions    a marker under torch.no_grad, booleans and integers over stage bounda
 labels     the same archive, trained on labels from outside, some of them ignored
 batch_one  a model exported for one row, run on eight
 fake       the same model without values
+squeezed   a model exported for one row, whose batch is folded into the positions and unfolded again; run on eight
+pooled     one that sums over the positions of its one row
 """
-import copy, os
+import copy, os, sys
 
 import torch
 import torch.nn as nn
@@ -15,6 +17,8 @@ from safetensors.torch import save_file
 from torch.distributed.pipelining import pipe_split
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from make_operators import forget_folders
 
 
 def save(name, tensors):
@@ -94,11 +98,47 @@ class Language(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1)) + 0.1 * (x * x).mean()
 
 
+def fold(x):
+    """(rows, positions, …) to (rows and positions, …): with one row as one would write it for that row."""
+    return x.squeeze(0) if x.shape[0] == 1 else x.flatten(0, 1)
+
+
+class Squeezed(nn.Module):
+    def __init__(self, vocabulary=24, length=10, d=16):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, d), nn.Embedding(length, d)
+        self.block, self.up, self.norm = Block(d, 2), nn.Linear(d, d), nn.LayerNorm(d)
+        self.shift = nn.Parameter(torch.zeros(length, 1))
+        self.head = nn.Linear(d, vocabulary)
+
+    def forward(self, ids, labels):
+        rows, length = ids.shape
+        every = (lambda x: x) if rows == 1 else (lambda x: x.repeat(rows, 1))
+        x = fold(self.wte(ids)) + every(self.wpe(torch.arange(length)))
+        x = self.norm(torch.tanh(self.up(x)) * every(self.shift + 1))
+        pipe_split()
+        x = x.unsqueeze(0) if rows == 1 else x.unflatten(0, (rows, length))
+        x = fold(self.block(x)).view(rows * length, -1, 4).transpose(1, 2).flatten(1)
+        return F.cross_entropy(self.head(x), labels.view(-1)) + 0.1 * x.square().mean()
+
+
+class Pooled(nn.Module):
+    def __init__(self, d=16):
+        super().__init__()
+        self.a, self.b = nn.Linear(d, d), nn.Linear(d, d)
+
+    def forward(self, x):
+        x = torch.tanh(self.a(x.squeeze(0)))
+        return self.b(x.mean(0))
+
+
 def export(name, model, inputs):
     for p in model.parameters():
         if p.dim() > 1:
             nn.init.normal_(p, std=0.2)
-    torch.export.save(torch.export.export(model, inputs), os.path.join(HERE, name + ".pt2"))
+    path = os.path.join(HERE, name + ".pt2")
+    torch.export.save(torch.export.export(model, inputs), path)
+    forget_folders(path)
 
 
 torch.manual_seed(0)
@@ -124,8 +164,15 @@ ids, labels = integers(32, 8, 12), integers(32, 8, 12)
 labels[2, 3:] = -100
 train("batch_one", language, (ids, labels), lambda model: model(ids, labels))
 
+squeezed = Squeezed()
+export("squeezed", squeezed, (integers(24, 1, 10), integers(24, 1, 10)))
+ids, labels = integers(24, 8, 10), integers(24, 8, 10)
+train("squeezed", squeezed, (ids, labels), lambda model: model(ids, labels))
+export("pooled", Pooled(), (torch.randn(1, 5, 16),))
+
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 with FakeTensorMode():
     example = torch.zeros(8, 12, dtype=torch.int64)
     torch.export.save(torch.export.export(Language(), (example, example)), os.path.join(HERE, "fake.pt2"))
+    forget_folders(os.path.join(HERE, "fake.pt2"))
