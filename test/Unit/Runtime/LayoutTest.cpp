@@ -29,6 +29,7 @@ Program program(std::int64_t microbatches) {
           .gradients = {},
           .inputs = {},
           .outputs = {},
+          .nonPersistent = {},
           .numbers = {},
           .moments = {},
           .loss = nullptr,

@@ -179,6 +179,7 @@ Program training() {
           .gradients = kGradients,
           .inputs = kInputs,
           .outputs = kOutputs,
+          .nonPersistent = {},
           .numbers = {},
           .moments = {},
           .loss = &kLoss,
