@@ -7,16 +7,21 @@
 
 namespace plumb {
 
-/// Letters, digits and dashes, as Kubernetes wants names.
+/// Letters, digits and dashes, as Kubernetes wants names, and short enough for the names of pods, which it
+/// makes of this one and which have at most 63 letters.
 static std::string toLabel(const std::string &text) {
   std::string label;
   for (char c : text)
     label += std::isalnum(static_cast<unsigned char>(c))
                  ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
                  : '-';
-  while (!label.empty() && label.back() == '-')
+  if (label.empty() || !std::isalpha(static_cast<unsigned char>(label[0])))
+    label = "plumb-" + label;
+  constexpr size_t kMost = 40;
+  label.resize(std::min(label.size(), kMost));
+  while (label.back() == '-')
     label.pop_back();
-  return label.empty() || !std::isalpha(static_cast<unsigned char>(label[0])) ? "plumb-" + label : label;
+  return label;
 }
 
 static std::string replaceAll(std::string text,
@@ -74,7 +79,7 @@ static constexpr const char *kJobSet =
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata:
-  name: @LABEL@
+  name: "@LABEL@"
 spec:
   failurePolicy:
     maxRestarts: 0
@@ -105,7 +110,7 @@ spec:
               - name: LOCAL_RANK
                 value: "0"
               - name: MASTER_ADDR
-                value: @LABEL@-ranks-0-0.@LABEL@
+                value: "@LABEL@-ranks-0-0.@LABEL@"
               - name: MASTER_PORT
                 value: "29500"
               resources:
