@@ -11,8 +11,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <iterator>
+#include <mutex>
 #include <spawn.h>
 #include <sstream>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -27,17 +29,57 @@ using namespace plumb;
 /// The command that is running; 0 for none.
 static std::atomic<pid_t> running{0};
 
+/// The signals that end the process: not those that whoever started it has it ignore, as nohup does.
 static sigset_t endings() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&signals, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action;
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      sigaddset(&signals, signal);
+  }
   return signals;
 }
+
+/// Held by the thread that removes the folder of this process; for good by the one that ends the process.
+static std::mutex removing;
 
 static void removeFolder(const std::string &path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
+}
+
+/// A folder is in use as long as its lock is held: by the process that made it, and by the commands which
+/// that has started and which inherit the lock.
+static constexpr const char *kPrefix = "plumbc-", *kLock = "/plumbc.lock";
+
+/// Locks a new folder; the lock has its name only when it is held.
+static void lockFolder(const std::string &path) {
+  std::string unnamed = path + kLock + ".new";
+  int lock = open(unnamed.c_str(), O_RDWR | O_CREAT, 0600);
+  if (lock >= 0 && flock(lock, LOCK_EX) == 0)
+    rename(unnamed.c_str(), (path + kLock).c_str());
+}
+
+static bool isAbandoned(const std::string &path) {
+  int lock = open((path + kLock).c_str(), O_RDWR | O_CLOEXEC);
+  if (lock < 0)
+    return false;
+  bool isFree = flock(lock, LOCK_EX | LOCK_NB) == 0;
+  close(lock);
+  return isFree;
+}
+
+/// Removes the folders that processes have left which could not clear up, since they were killed.
+static void removeAbandoned(const std::string &parent) {
+  std::error_code error;
+  std::vector<std::string> abandoned;
+  for (const auto &entry : std::filesystem::directory_iterator(parent, error))
+    if (llvm::StringRef(entry.path().filename().string()).starts_with(kPrefix) &&
+        isAbandoned(entry.path().string()))
+      abandoned.push_back(entry.path().string());
+  for (const std::string &path : abandoned)
+    removeFolder(path);
 }
 
 /// Waits for a signal that ends the process, and clears up first.
@@ -46,6 +88,7 @@ static void awaitEnd(const std::string &path) {
   int signal = 0;
   if (sigwait(&signals, &signal) != 0)
     return;
+  removing.lock();
   if (pid_t child = running; child > 0) {
     kill(child, signal);
     waitpid(child, nullptr, 0);
@@ -57,18 +100,23 @@ static void awaitEnd(const std::string &path) {
 TemporaryFolder::TemporaryFolder() {
   std::error_code error;
   std::string parent = std::filesystem::temp_directory_path(error).string(),
-              pattern = parent + "/plumb-XXXXXX";
+              pattern = parent + "/" + kPrefix + "XXXXXX";
   if (error || !mkdtemp(pattern.data()))
     throw Failure("no folder can be made for temporary files in \"" + parent +
                   "\"; set TMPDIR to one that can be written");
   path = pattern;
+  lockFolder(path);
+  removeAbandoned(parent);
   // Blocked here and in all threads made later, so that the one thread that waits for them gets them.
   sigset_t signals = endings();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread(awaitEnd, path).detach();
 }
 
-TemporaryFolder::~TemporaryFolder() { removeFolder(path); }
+TemporaryFolder::~TemporaryFolder() {
+  std::lock_guard guard(removing);
+  removeFolder(path);
+}
 
 //===----------------------------------------------------------------------===//
 // Build and run

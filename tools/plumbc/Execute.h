@@ -7,7 +7,8 @@
 namespace plumb {
 
 /// A folder that vanishes with the object, or when the process is told to end (SIGINT, SIGTERM, SIGHUP),
-/// which a command that is running is then told too. There is one at a time.
+/// which a command that is running is then told too. A process that is killed leaves its folder, which the
+/// next one removes. There is one at a time.
 class TemporaryFolder {
 public:
   TemporaryFolder();
