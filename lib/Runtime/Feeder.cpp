@@ -94,8 +94,8 @@ void Feeder::startAhead(std::int64_t step) {
 void Feeder::awaitAhead(std::int64_t step) {
   std::unique_lock lock(mutex);
   // Nobody has asked for the first step yet.
-  wanted = step;
-  changed.notify_all();
+  if (std::exchange(wanted, step) != step)
+    changed.notify_all();
   changed.wait(lock, [&] { return ready == step || failure; });
   if (failure)
     std::rethrow_exception(failure);

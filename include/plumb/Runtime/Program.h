@@ -21,6 +21,9 @@
 #include <utility>
 #include <vector>
 
+static_assert(CUDART_VERSION >= 12030, "a program needs CUDA 12.3 or newer");
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 0), "a program needs NCCL 2.26 or newer");
+
 namespace plumb {
 
 enum class DType : std::uint8_t { F32, F64, BF16, F16, I64, I32, U8, Bool };
