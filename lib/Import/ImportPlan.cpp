@@ -38,9 +38,12 @@ public:
       buildAliasRule(group);
     for (const spec::LayoutEntry &entry : plan_.layouts)
       buildLayoutRule(entry);
-    for (const spec::StorageEntry &entry : plan_.storage)
-      StorageRuleOp::create(builder_, at(entry.range), text(entry.match), text(entry.axis.value),
-                            text(entry.gather));
+    for (const spec::StorageEntry &entry : plan_.storage) {
+      auto rule = StorageRuleOp::create(builder_, at(entry.range), text(entry.match), text(entry.axis.value),
+                                        text(entry.gather));
+      if (entry.prefetch)
+        rule->setAttr(kPrefetchAttr, integer(*entry.prefetch));
+    }
     for (const spec::Located<std::string> &pattern : plan_.recompute)
       RecomputeRuleOp::create(builder_, at(pattern.range), text(pattern.value));
     if (plan_.compute)

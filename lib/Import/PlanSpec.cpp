@@ -257,6 +257,8 @@ StorageEntry toStorage(const json::Value &value) {
     entry.axis = toString(*axis);
   if (const json::Value *gather = value.find("gather"))
     entry.gather = *gather->asString();
+  if (const json::Value *prefetch = value.find("prefetch"))
+    entry.prefetch = *prefetch->asInteger();
   return entry;
 }
 

@@ -142,7 +142,7 @@ static constexpr llvm::StringLiteral kSchema = R"json({
             "used_in": {"$ref": "#/$defs/names"}, "offset": {"$ref": "#/$defs/count"}, "bytes": {"$ref": "#/$defs/count"},
             "slots": {"type": "integer", "minimum": 1, "description": "Microbatches that are held at a time."},
             "stride": {"$ref": "#/$defs/count", "description": "From one slot to the next, where they lie side by side."},
-            "places": {"type": "array", "items": {"$ref": "#/$defs/count"}, "description": "From the offset to each slot, where they do not."},
+            "places": {"type": "array", "items": {"$ref": "#/$defs/count"}, "description": "From the offset to each microbatch, where they do not."},
             "ops": {"type": "array", "items": {"$ref": "#/$defs/count"}, "minItems": 2, "maxItems": 2,
                     "description": "Of what one part alone uses: the numbers of the first and the last op of the stage that need it."}
           }

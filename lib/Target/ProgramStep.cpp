@@ -1,6 +1,7 @@
 //===- ProgramStep.cpp - Action lists, and the step that runs them --------------===//
 
 #include "ProgramWriter.h"
+#include "plumb/Transforms/Reductions.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -30,15 +31,26 @@ static void writeActions(ProgramWriter &writer, const ProgramPlan &plan, size_t 
       entries.push_back(formatv("{{plumb::{0}, {1}, {2}, {3}}", getKindName(action.kind), action.stage,
                                 action.microbatch, action.isTransfer() ? action.peer : -1));
   };
-  for (const schedule::Action &action : plan.actions.rows[coordinate]) {
-    add(action.first());
-    add(action.second());
+  ArrayRef<schedule::Action> actions = plan.actions.rows[coordinate];
+  size_t done = 0;
+  auto addUntil = [&](size_t end) {
+    for (; done < end; ++done) {
+      add(actions[done].first());
+      add(actions[done].second());
+    }
+  };
+  for (const Reduction &reduction : getReductions(plan.pipeline, static_cast<int64_t>(coordinate), actions)) {
+    addUntil(reduction.after);
+    if (plan.hasPart(reduction.stage, {PartKind::Reduce}))
+      entries.push_back(formatv("{{plumb::REDUCE, {0}, 0, -1}", reduction.stage));
   }
+  addUntil(actions.size());
   writer.writeTable("plumb::Action", formatv("kActions{0}", coordinate).str(), entries, 4);
 }
 
 static std::string describeCall(int64_t stage, const Part &part) {
-  return formatv("      submod_pp_{0}_{1}(rank, microbatch);\n", stage, part.getName());
+  return formatv("      submod_pp_{0}_{1}(rank{2});\n", stage, part.getName(),
+                 part.isPerMicrobatch() ? ", microbatch" : "");
 }
 
 /// The calls by which stages of the same rank take over what a phase has made.
@@ -86,6 +98,7 @@ static void writeRun(ProgramWriter &writer, const ProgramPlan &plan) {
   addCases(plan, "RECV_F", {PartKind::RecvForward}, lines);
   addCases(plan, "SEND_B", {PartKind::SendBackward}, lines);
   addCases(plan, "RECV_B", {PartKind::RecvBackward}, lines);
+  addCases(plan, "REDUCE", {PartKind::Reduce}, lines);
   writer.write(
       "\n// Launches what one action stands for; an action without work launches nothing.\n"
       "void run(plumb::Rank &rank, const plumb::Action &action) {\n"
@@ -116,7 +129,6 @@ static void addStep(const ProgramPlan &plan, int64_t coordinate, SmallVectorImpl
   addOnce(PartKind::Begin, false);
   lines.push_back(
       formatv("  for (const plumb::Action &action : kActions{0})\n      run(rank, action);", coordinate));
-  addOnce(PartKind::Reduce, false);
   addOnce(PartKind::Update, false);
   lines.push_back("  break;");
 }

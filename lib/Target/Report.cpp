@@ -4,7 +4,6 @@
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Schedule/CriticalPath.h"
-#include "plumb/Schedule/Trace.h"
 #include "plumb/Target/PlanFile.h"
 #include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/PlanAttributes.h"
@@ -341,21 +340,5 @@ LogicalResult plumb::emitReport(ModuleOp module, raw_ostream &os) {
   if (failed(timeline))
     return failure();
   Report(module, Json::parse(text), *timeline, os).write();
-  return success();
-}
-
-LogicalResult plumb::emitTrace(ModuleOp module, raw_ostream &os) {
-  if (!module->hasAttr(kVerifiedAttr))
-    return module.emitError("only a verified plan is traced; run the pass verify-plan first");
-  FailureOr<Pipeline> pipeline = Pipeline::read(module);
-  if (failed(pipeline))
-    return failure();
-  FailureOr<Timeline> timeline = simulatePlan(*pipeline);
-  if (failed(timeline))
-    return failure();
-  schedule::TraceOptions options{"pipeline coordinate", 1e-6, "a million operations"};
-  if (findOp<PipelineOp>(module)->hasAttr(kCostsAttr))
-    options = {"pipeline coordinate", 1e3, "a thousandth of the unit of the plan's costs"};
-  os << schedule::toTrace(timeline->problem, timeline->solution, timeline->simulation, options);
   return success();
 }

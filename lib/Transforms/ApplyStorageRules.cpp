@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ApplySpec.h"
+#include "plumb/Dialect/Plumb/PlanOptions.h"
 #include "plumb/Support/Glob.h"
 #include "plumb/Support/Suggest.h"
 #include "plumb/Transforms/Utils.h"
@@ -69,6 +70,8 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
     parameter.setLayoutAttr(stored);
     parameter.setGatheredAttr(layout);
     parameter.setGather(rule.getGather());
+    if (auto prefetch = rule->getAttrOfType<IntegerAttr>(kPrefetchAttr))
+      parameter->setAttr(kPrefetchAttr, prefetch);
   }
   // What is said of all parameters holds for a model that has none.
   if (!matched && rule.getMatch() != "*")

@@ -36,7 +36,7 @@ public:
     if (part.kind == PartKind::Prologue)
       return 0;
     auto row = rows.find({stage, part});
-    return row == rows.end() ? -1 : row->second[microbatch] + 1;
+    return row == rows.end() || row->second[microbatch] < 0 ? -1 : row->second[microbatch] + 1;
   }
 
   /// When the part next runs after a time, for any microbatch; the time itself if it never does.
@@ -205,7 +205,7 @@ LogicalResult StageSlots::run() {
 
 /// Joins the streams of each coordinate. Ranks of different coordinates number their events alike.
 static int64_t joinStreams(const Pipeline &pipeline, const schedule::Schedule &schedule,
-                           ArrayRef<std::unique_ptr<StageSlots>> stages, int64_t gatherStream) {
+                           ArrayRef<std::unique_ptr<StageSlots>> stages, const StreamNumbers &streams) {
   int64_t events = 0;
   for (auto [coordinate, row] : llvm::enumerate(schedule.rows)) {
     SmallVector<const Buffers *> buffers(stages.size());
@@ -216,7 +216,7 @@ static int64_t joinStreams(const Pipeline &pipeline, const schedule::Schedule &s
     }
     auto launches =
         getLaunches(pipeline, getWholeStep(pipeline, static_cast<int64_t>(coordinate), row), buffers);
-    events = std::max(events, assignEvents(pipeline, launches, buffers, classes, gatherStream));
+    events = std::max(events, assignEvents(pipeline, launches, buffers, classes, streams));
   }
   return events;
 }
@@ -246,8 +246,7 @@ class AssignStreamsPass : public plumb::impl::AssignStreamsBase<AssignStreamsPas
       if (failed(stages.back()->run()))
         return signalPassFailure();
     }
-    int64_t gathers = std::distance(names->begin(), llvm::find(*names, kGatherStream));
-    int64_t events = joinStreams(*pipeline, *schedule, stages, gathers);
+    int64_t events = joinStreams(*pipeline, *schedule, stages, StreamNumbers(*names));
     Builder builder(&getContext());
     getOperation()->setAttr(kStreamsAttr,
                             builder.getStrArrayAttr(SmallVector<StringRef>(names->begin(), names->end())));

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LayerGathers.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
@@ -208,39 +209,12 @@ SmallVector<Operation *> PhaseBucketing::walk(ArrayRef<Operation *> ops) {
 // Layer by layer
 //===----------------------------------------------------------------------===//
 
-/// Whether an all-gather completes a parameter that is gathered layer by layer. What it needs can run
-/// anywhere in the phase.
+/// Whether an all-gather completes a parameter that is gathered layer by layer.
 static bool gathersLayer(Operation *op, const SymbolTable &symbols) {
   if (!isa<ccl::AllGatherOp>(op) || op->getNumOperands() != 1)
     return false;
-  Operation *def = op->getOperand(0).getDefiningOp();
-  while (isa<nn::TensorOpInterface>(def) && def->getNumOperands() == 1)
-    def = def->getOperand(0).getDefiningOp();
-  auto load = dyn_cast<LoadOp>(def);
-  auto parameter = load ? symbols.lookup<ParameterOp>(load.getSymbol()) : ParameterOp();
+  ParameterOp parameter = findGatheredParameter(op->getOperand(0), symbols);
   return parameter && parameter.getGather() == "layer";
-}
-
-/// "h.3" for an op of the module "h.3.attn.c_proj"; a module that is in no layer is one by itself.
-static StringRef layerOf(Operation *op) {
-  auto path = op->getAttrOfType<StringAttr>(kModuleAttr);
-  StringRef name = path ? path.getValue() : "";
-  for (size_t end = 0; end < name.size(); ++end) {
-    size_t begin = end;
-    end = std::min(name.find('.', begin), name.size());
-    StringRef component = name.slice(begin, end).split('@').first;
-    if (!component.empty() && llvm::all_of(component, llvm::isDigit))
-      return name.take_front(end);
-  }
-  return name;
-}
-
-/// Moves a gather, with its load if the phase has it, in front of `place`.
-static void hoist(Operation *op, Operation *place) {
-  Operation *def = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
-  if (def && getPhase(def) == getPhase(place))
-    hoist(def, place);
-  op->moveBefore(place);
 }
 
 /// Gathers parameters with the first of their layer.
@@ -250,7 +224,7 @@ static void gatherLayers(ArrayRef<Operation *> phase, const SymbolTable &symbols
   for (Operation *op : phase) {
     if (!gathersLayer(op, symbols))
       continue;
-    Bucket &bucket = layers[{layerOf(op), keyOf(op)}];
+    Bucket &bucket = layers[{getLayer(op), keyOf(op)}];
     if (!bucket.calls.empty() && bucket.bytes + bytesOf(op) > limit)
       full.push_back(std::exchange(bucket, {}));
     bucket.calls.push_back(op);
@@ -262,7 +236,7 @@ static void gatherLayers(ArrayRef<Operation *> phase, const SymbolTable &symbols
     if (bucket.calls.size() < 2)
       continue;
     for (Operation *call : ArrayRef(bucket.calls).drop_front())
-      hoist(call, bucket.calls.front());
+      hoistGather(call, bucket.calls.front());
     merge(bucket.calls, bucket.calls.front());
   }
 }

@@ -24,6 +24,11 @@ struct Dependence {
   int64_t launch, slotClass;
 };
 
+/// The last launch of a reduction, and how many parts had computed then.
+struct Reduction {
+  int64_t launch, parts;
+};
+
 /// Memory with one content at a time: a slot of a buffer, or a state.
 struct Resource {
   int64_t writer = -1;
@@ -33,9 +38,9 @@ struct Resource {
 class EventPlanner {
 public:
   EventPlanner(const Pipeline &pipeline, ArrayRef<Launch> launches, ArrayRef<const Buffers *> buffers,
-               ArrayRef<SmallVector<SlotClass>> classes, int64_t gatherStream)
-      : pipeline(pipeline), launches(launches), buffers(buffers), classes(classes),
-        gatherStream(gatherStream), clocks(launches) {}
+               ArrayRef<SmallVector<SlotClass>> classes, const StreamNumbers &streams)
+      : pipeline(pipeline), launches(launches), buffers(buffers), classes(classes), streams(streams),
+        clocks(launches) {}
 
   int64_t run();
 
@@ -45,6 +50,8 @@ private:
   void access(Resource &resource, int64_t slotClass, bool isWrite);
   int64_t classOf(const Buffer &buffer) const;
   void collect();
+  void limitFlight();
+  bool isLastOfPart() const;
   void waitForKnown();
   void waitForNew();
   Event &getEvent(const Dependence &dependence);
@@ -62,9 +69,11 @@ private:
   ArrayRef<Launch> launches;
   ArrayRef<const Buffers *> buffers;
   ArrayRef<SmallVector<SlotClass>> classes;
-  int64_t gatherStream;
+  StreamNumbers streams;
   StreamClocks clocks;
   int64_t now = 0, lastComputed = -1;
+  int64_t computedParts = 0;            ///< Parts that have computed so far, that of `lastComputed` included.
+  SmallVector<Reduction, 2> reductions; ///< Per microbatch, that the computation has not waited for.
   std::map<std::tuple<int64_t, int64_t, int64_t>, Resource> values; ///< By stage, buffer and slot.
   llvm::StringMap<std::map<int64_t, Resource>> states;              ///< By microbatch, or -1.
   SmallVector<Dependence> dependences;                              ///< Of the launch at hand.
@@ -128,8 +137,42 @@ void EventPlanner::collect() {
     for (Value result : op->getResults())
       access(result, true);
   }
-  if (launch().stream() == gatherStream && lastComputed >= 0)
+  limitFlight();
+}
+
+/// Whether the part computes nothing more.
+bool EventPlanner::isLastOfPart() const {
+  for (const Launch &next : launches.drop_front(static_cast<size_t>(now) + 1)) {
+    if (next.step != launch().step)
+      return true;
+    if (next.stream() == 0)
+      return false;
+  }
+  return true;
+}
+
+/// See Events.h: what is gathered too early, or reduced too late, takes memory.
+void EventPlanner::limitFlight() {
+  int64_t stream = launch().stream();
+  const Step &step = launch().step;
+  if (stream == streams.gather && lastComputed >= 0)
     dependences.push_back({lastComputed, -1});
+  if (stream == streams.reduce && step.part.isPerMicrobatch()) {
+    // What only adds what has been reduced belongs to the reduction.
+    if (reductions.empty() || isa<ccl::CCLDialect>(launch().head()->getDialect()))
+      reductions.push_back({now, computedParts});
+    reductions.back().launch = now;
+  }
+  if (stream != 0)
+    return;
+  if (lastComputed < 0 || launches[lastComputed].step != step)
+    ++computedParts;
+  bool isLast = isLastOfPart();
+  while (!reductions.empty() &&
+         (reductions.size() > 1 || (isLast && reductions.front().parts < computedParts))) {
+    dependences.push_back({reductions.front().launch, -1});
+    reductions.erase(reductions.begin());
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -233,6 +276,6 @@ int64_t EventPlanner::run() {
 
 int64_t plumb::assignEvents(const Pipeline &pipeline, ArrayRef<Launch> launches,
                             ArrayRef<const Buffers *> buffers, ArrayRef<SmallVector<SlotClass>> classes,
-                            int64_t gatherStream) {
-  return EventPlanner(pipeline, launches, buffers, classes, gatherStream).run();
+                            const StreamNumbers &streams) {
+  return EventPlanner(pipeline, launches, buffers, classes, streams).run();
 }

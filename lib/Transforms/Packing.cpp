@@ -3,9 +3,16 @@
 #include "Packing.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+#include <algorithm>
 #include <iterator>
 
 using namespace plumb;
+
+/// One part in so many may be wasted before another way is tried.
+static constexpr int64_t kWaste = 50;
+
+/// So often, and with so many comparisons of blocks.
+static constexpr int64_t kMostTries = 200, kMostPairs = int64_t(1) << 25;
 
 void Packing::addHole(int64_t offset, int64_t bytes) {
   holes[offset] = bytes;
@@ -84,17 +91,12 @@ static bool meet(const TimedBlock &a, const TimedBlock &b) {
   return false;
 }
 
-int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
-  llvm::SmallVector<TimedBlock *> order =
-      llvm::map_to_vector(blocks, [](TimedBlock &block) { return &block; });
-  // Among equals as they came.
-  llvm::sort(order, [](TimedBlock *a, TimedBlock *b) {
-    return std::pair(-a->bytes, a) < std::pair(-b->bytes, b);
-  });
+/// Places blocks one after the other, each the lowest that is free whenever it is in use.
+static int64_t placeInOrder(llvm::ArrayRef<TimedBlock *> order) {
   int64_t size = 0;
   for (auto [index, block] : llvm::enumerate(order)) {
     llvm::SmallVector<std::pair<int64_t, int64_t>> taken; // begin, end
-    for (TimedBlock *other : llvm::ArrayRef(order).take_front(index))
+    for (TimedBlock *other : order.take_front(index))
       if (meet(*block, *other))
         taken.push_back({other->offset, other->offset + alignUp(other->bytes)});
     llvm::sort(taken);
@@ -106,6 +108,46 @@ int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
     }
     size = std::max(size, block->offset + alignUp(block->bytes));
   }
+  return size;
+}
+
+static int64_t findPeak(llvm::ArrayRef<TimedBlock> blocks) {
+  std::map<int64_t, int64_t> changes; // of the bytes in use, by time
+  for (const TimedBlock &block : blocks)
+    for (auto [first, last] : block.times) {
+      changes[first] += alignUp(block.bytes);
+      changes[last + 1] -= alignUp(block.bytes);
+    }
+  int64_t used = 0, most = 0;
+  for (auto [time, change] : changes)
+    most = std::max(most, used += change);
+  return most;
+}
+
+int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
+  auto endOf = [](const TimedBlock *block) { return block->offset + alignUp(block->bytes); };
+  llvm::SmallVector<TimedBlock *> order =
+      llvm::map_to_vector(blocks, [](TimedBlock &block) { return &block; });
+  // Among equals as they came.
+  llvm::sort(order,
+             [](TimedBlock *a, TimedBlock *b) { return std::pair(-a->bytes, a) < std::pair(-b->bytes, b); });
+  int64_t size = placeInOrder(order), peak = findPeak(blocks);
+  auto getOffsets = [&] {
+    return llvm::map_to_vector(blocks, [](const TimedBlock &block) { return block.offset; });
+  };
+  llvm::SmallVector<int64_t> best = getOffsets();
+  auto count = static_cast<int64_t>(blocks.size());
+  int64_t tries = count ? std::min(kMostTries, kMostPairs / (count * count)) : 0;
+  for (; tries > 0 && size - peak > peak / kWaste; --tries) {
+    auto *last = std::ranges::max_element(order, {}, endOf);
+    std::rotate(order.begin(), last, std::next(last));
+    if (int64_t other = placeInOrder(order); other < size) {
+      size = other;
+      best = getOffsets();
+    }
+  }
+  for (auto [block, offset] : llvm::zip(blocks, best))
+    block.offset = offset;
   return size;
 }
 
@@ -134,7 +176,7 @@ static Packed packOnline(llvm::MutableArrayRef<TimedBlock> values) {
 
 Packed plumb::packValues(llvm::MutableArrayRef<TimedBlock> values) {
   Packed packed = packOnline(values);
-  if (packed.size - packed.peak <= packed.peak / 50)
+  if (packed.size - packed.peak <= packed.peak / kWaste)
     return packed;
   llvm::SmallVector<TimedBlock, 0> others(values);
   int64_t size = placeBlocks(others);

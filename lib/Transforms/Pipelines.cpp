@@ -22,6 +22,7 @@ void plumb::buildCompilePipeline(OpPassManager &manager, const CompilePipelineOp
   manager.addPass(createPartition());
   manager.addPass(createLowerRedistributions());
   manager.addPass(createBucketCollectives());
+  manager.addPass(createPrefetchGathers());
   manager.addPass(createFormKernels());
   if (options.kernels)
     manager.addPass(createCompileKernels({options.cpu, /*cache=*/""}));

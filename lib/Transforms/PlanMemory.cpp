@@ -39,6 +39,7 @@ public:
   void plan();
 
   int64_t end = 0, cleared = 0;
+  int64_t values = 0; ///< Bytes of the region for values.
   Usage usage;
 
 private:
@@ -130,7 +131,9 @@ void ArenaPlanner::placeValues() {
     buffers[StageOp(memory.stage).getIndex()] = &memory.buffers;
   SmallVector<Launch, 0> launches = getLaunches(pipeline, steps, buffers);
   ValueRegion region(symbols, pipeline.microbatches, launches, stages);
-  end = region.place(end);
+  int64_t begin = end;
+  end = region.place(begin);
+  values = end - begin;
   llvm::append_range(region.usage.parts, usage.parts);
   static_cast<RegionUsage &>(usage) = std::move(region.usage);
 }
@@ -198,7 +201,8 @@ static DictionaryAttr toAttribute(Builder &builder, const ArenaPlanner &arena) {
   };
   const Usage &usage = arena.usage;
   return builder.getDictionaryAttr(
-      {bytes("arena", arena.end), bytes("states", usage.gradients), bytes("parameters", usage.parameters),
+      {bytes("arena", arena.end), bytes("live", arena.end - arena.values + usage.live),
+       bytes("states", usage.gradients), bytes("parameters", usage.parameters),
        bytes("optimizer", usage.optimizer), bytes("inputs", usage.inputs), bytes("outputs", usage.outputs),
        bytes("activations", usage.activations), bytes("temporaries", usage.temporaries),
        builder.getNamedAttr("largest", builder.getStringAttr(usage.largest))});

@@ -30,7 +30,7 @@ static bool isSlotClass(Attribute attribute, int64_t microbatches) {
     return false;
   auto places = entry.getAs<DenseI64ArrayAttr>("places");
   return !entry.contains("places") ||
-         (places && places.size() == llvm::max_element(table.asArrayRef())[0] + 1 &&
+         (places && places.size() == microbatches &&
           llvm::all_of(places.asArrayRef(), [](int64_t place) { return place >= 0 && place <= most; }));
 }
 
@@ -42,7 +42,7 @@ LogicalResult plumb::verifySlots(StageOp stage, int64_t microbatches) {
     if (!isSlotClass(attribute, microbatches))
       return stage.emitError("has a slot class ")
              << attribute << ", which needs a name, a non-negative stride, and a table of " << microbatches
-             << " slots below that number; if it has places, one per slot";
+             << " slots below that number; if it has places, as many";
   auto count = static_cast<int64_t>(classes.size());
   for (Operation &op : stage.getBody().front()) {
     if (!op.hasAttr(kSlotAttr))

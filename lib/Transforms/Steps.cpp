@@ -4,6 +4,7 @@
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Schedule/Problem.h"
+#include "plumb/Transforms/Reductions.h"
 #include "plumb/Transforms/Utils.h"
 #include <set>
 
@@ -287,9 +288,14 @@ SmallVector<Step> plumb::getWholeStep(const Pipeline &pipeline, int64_t coordina
       steps.push_back({stage, {PartKind::Prologue}, m});
   for (int64_t stage : stages)
     steps.push_back({stage, {PartKind::Begin}, -1});
-  steps.append(getSteps(pipeline, actions));
-  for (PartKind last : {PartKind::Reduce, PartKind::Update})
-    for (int64_t stage : stages)
-      steps.push_back({stage, {last}, -1});
+  size_t done = 0;
+  for (const Reduction &reduction : getReductions(pipeline, coordinate, actions)) {
+    steps.append(getSteps(pipeline, actions.slice(done, reduction.after - done)));
+    done = reduction.after;
+    steps.push_back({reduction.stage, {PartKind::Reduce}, -1});
+  }
+  steps.append(getSteps(pipeline, actions.drop_front(done)));
+  for (int64_t stage : stages)
+    steps.push_back({stage, {PartKind::Update}, -1});
   return steps;
 }

@@ -11,7 +11,12 @@
 using namespace mlir;
 using namespace plumb;
 
-static constexpr StringLiteral kComputeStream = "compute", kTensorStream = "tensor", kReduceStream = "reduce";
+static constexpr StringLiteral kComputeStream = "compute", kTensorStream = "tensor", kGatherStream = "gather",
+                               kReduceStream = "reduce";
+
+StreamNumbers::StreamNumbers(ArrayRef<std::string> names)
+    : gather(std::distance(names.begin(), llvm::find(names, kGatherStream))),
+      reduce(std::distance(names.begin(), llvm::find(names, kReduceStream))) {}
 
 static FlatSymbolRefAttr getCommunicator(Operation &op) {
   return op.getAttrOfType<FlatSymbolRefAttr>("communicator");

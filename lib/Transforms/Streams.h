@@ -20,8 +20,12 @@ namespace plumb {
 /// Only those that something runs on are there, `compute` is always number 0. Returns their names.
 mlir::FailureOr<llvm::SmallVector<std::string>> assignStreams(const Pipeline &pipeline);
 
-/// Whether the op runs on the stream named `gather`.
-inline constexpr llvm::StringLiteral kGatherStream = "gather";
+/// The numbers of two of these streams; one that is not there has a number beyond all.
+struct StreamNumbers {
+  explicit StreamNumbers(llvm::ArrayRef<std::string> names);
+
+  int64_t gather, reduce;
+};
 
 } // namespace plumb
 

@@ -116,42 +116,50 @@ Span ValueRegion::getPosition(const Item &item, const PartLaunches &part) const 
   return position;
 }
 
-/// Packs what one part uses alone.
-void ValueRegion::packPart(StageItems &stage, const Part &part, ArrayRef<Item *> items) {
-  StageOp op = stage.memory->stage;
-  const PartLaunches &launched = parts[{static_cast<int64_t>(op.getIndex()), part}];
-  int64_t end = 2 * static_cast<int64_t>(launched.ops.size()) - 1;
+/// Packs items by when they are in use from the start of their part on. While any of it is in use, all of it
+/// is.
+Packed ValueRegion::packTogether(ArrayRef<Item *> items, const PartLaunches &part) {
   SmallVector<TimedBlock, 0> values;
   SmallVector<Span, 0> used(microbatches + 1, {kNever, -1});
-  Block block;
+  Block &block = blocks.emplace_back();
   for (Item *item : items) {
-    Span position = getPosition(*item, launched);
-    if (position.begin < -1 || position.end > end) {
-      addBlock(*item);
-      continue;
-    }
+    Span position = getPosition(*item, part);
     values.push_back({item->bytes, {{position.begin, position.end}}});
     block.offsets.push_back(item->offset);
     for (auto [all, span] : llvm::zip(used, item->spans))
       all = {std::min(all.begin, span.begin), std::max(all.end, span.end)};
   }
-  // While any of it is in use, all of it is.
   for (const Span &span : used)
     if (span.end >= 0)
       block.place.times.push_back({span.begin, span.end});
-  if (values.empty())
-    return;
-  auto [size, peak, fullest] = packValues(values);
-  if (size > usage.temporaries) {
-    usage.temporaries = size;
-    std::string name = describe(launched.ops[std::clamp<int64_t>(fullest, 0, end) / 2]);
-    usage.largest = op.getSymName().str() + ", " + part.getName() + (name.empty() ? "" : ", ") + name;
-  }
-  block.place.bytes = size;
+  joinTimes(block.place.times);
+  Packed packed = packValues(values);
+  block.place.bytes = packed.size;
   for (auto [value, offset] : llvm::zip(values, block.offsets))
     *offset = value.offset;
-  joinTimes(block.place.times);
-  blocks.push_back(std::move(block));
+  return packed;
+}
+
+/// Packs what one part uses alone; what is still in use on another stream when the part ends by itself.
+void ValueRegion::packPart(StageItems &stage, const Part &part, ArrayRef<Item *> items) {
+  StageOp op = stage.memory->stage;
+  const PartLaunches &launched = parts[{static_cast<int64_t>(op.getIndex()), part}];
+  int64_t end = 2 * static_cast<int64_t>(launched.ops.size()) - 1;
+  SmallVector<Item *> inside, late;
+  for (Item *item : items) {
+    Span position = getPosition(*item, launched);
+    (position.begin < -1 || position.end > end ? late : inside).push_back(item);
+  }
+  if (!late.empty())
+    packTogether(late, launched);
+  if (inside.empty())
+    return;
+  auto [size, peak, fullest] = packTogether(inside, launched);
+  if (size <= usage.temporaries)
+    return;
+  usage.temporaries = size;
+  std::string name = describe(launched.ops[std::clamp<int64_t>(fullest, 0, end) / 2]);
+  usage.largest = op.getSymName().str() + ", " + part.getName() + (name.empty() ? "" : ", ") + name;
 }
 
 void ValueRegion::addBlock(const Item &item) {
@@ -193,14 +201,14 @@ void ValueRegion::makeBlocks(StageItems &stage) {
       temporaries[getPart(op)].push_back(&item);
   for (const auto &[part, items] : temporaries)
     packPart(stage, part, items);
-  makeClassBlocks(stage);
 }
 
 //===----------------------------------------------------------------------===//
 // Slots
 //===----------------------------------------------------------------------===//
 
-void ValueRegion::makeClassBlocks(StageItems &stage) {
+/// Blocks of all values of a class together: one per slot, or per microbatch.
+void ValueRegion::addClassBlocks(StageItems &stage, bool byMicrobatch, Arrangement &arrangement) const {
   StageMemory &memory = *stage.memory;
   SmallVector<SmallVector<Item *>> values(memory.classes.size());
   for (auto [buffer, item] : llvm::zip(memory.buffers.all(), stage.buffers))
@@ -209,55 +217,126 @@ void ValueRegion::makeClassBlocks(StageItems &stage) {
   for (auto [slots, items] : llvm::zip(memory.classes, values)) {
     if (items.empty())
       continue;
-    ClassBlocks &entry = classBlocks.emplace_back(ClassBlocks{&slots, blocks.size(), {}});
+    ClassBlocks entry{&slots, arrangement.blocks.size(), {}, {}};
     slots.stride = 0;
     for (Item *item : items) {
       *item->offset = slots.stride;
       slots.stride += item->bytes;
       entry.offsets.push_back(item->offset);
     }
-    for (int64_t slot = 0; slot < slots.count(); ++slot) {
-      TimedBlock &place = blocks.emplace_back().place;
+    entry.blockOf = byMicrobatch ? llvm::to_vector(llvm::seq<int64_t>(0, microbatches)) : slots.table;
+    for (int64_t block = 0; block <= *llvm::max_element(entry.blockOf); ++block) {
+      TimedBlock &place = arrangement.blocks.emplace_back().place;
       place.bytes = slots.stride;
       for (Item *item : items)
-        addTimes(*item, place, [&](int64_t microbatch) { return slots.table[microbatch] == slot; });
+        addTimes(*item, place, [&](int64_t microbatch) { return entry.blockOf[microbatch] == block; });
     }
+    arrangement.classes.push_back(std::move(entry));
   }
 }
 
-/// Where the slots of a class have come to lie: side by side, or anywhere.
-void ValueRegion::placeSlots(const ClassBlocks &entry, int64_t begin) {
+/// Where the microbatches of a class have come to lie: slot by slot, or anywhere.
+void ValueRegion::placeClass(const ClassBlocks &entry, const Arrangement &arrangement, int64_t begin) {
   SlotClass &slots = *entry.slots;
-  ArrayRef<Block> places = ArrayRef(blocks).slice(entry.first, slots.count());
-  int64_t first = places.front().place.offset;
-  for (const Block &block : places)
-    first = std::min(first, block.place.offset);
+  auto placeOf = [&](int64_t block) -> const TimedBlock & {
+    return arrangement.blocks[entry.first + block].place;
+  };
+  int64_t first = kNever;
+  for (int64_t block : entry.blockOf)
+    if (!placeOf(block).times.empty())
+      first = std::min(first, placeOf(block).offset);
+  if (first == kNever)
+    first = 0;
   for (int64_t *offset : entry.offsets)
     *offset += begin + first;
   slots.places.clear();
   bool isRegular = true;
-  for (auto [slot, block] : llvm::enumerate(places)) {
-    slots.places.push_back(block.place.offset - first);
-    isRegular &= slots.places.back() == static_cast<int64_t>(slot) * slots.stride;
+  for (auto [block, slot] : llvm::zip(entry.blockOf, slots.table)) {
+    bool isUsed = !placeOf(block).times.empty();
+    slots.places.push_back(isUsed ? placeOf(block).offset - first : 0);
+    isRegular &= !isUsed || slots.places.back() == slot * slots.stride;
   }
   if (isRegular)
     slots.places.clear();
+}
+
+ValueRegion::Arrangement ValueRegion::arrange(bool byMicrobatch) {
+  Arrangement arrangement{blocks, {}, 0};
+  for (auto &[index, stage] : stages)
+    addClassBlocks(stage, byMicrobatch, arrangement);
+  SmallVector<TimedBlock, 0> places;
+  for (const Block &block : arrangement.blocks)
+    places.push_back(block.place);
+  arrangement.size = placeBlocks(places);
+  for (auto [block, place] : llvm::zip(arrangement.blocks, places))
+    block.place.offset = place.offset;
+  return arrangement;
+}
+
+/// The time of the whole parts in which a span begins and ends.
+Span ValueRegion::roundOut(Span span) const {
+  auto last = static_cast<int64_t>(launches.size()) - 1;
+  auto partOf = [&](int64_t time) -> Span {
+    const Step &step = launches[std::clamp<int64_t>(time, 0, 2 * last) / 2].step;
+    const PartLaunches &part = parts.at({step.stage, step.part});
+    int64_t begin = part.begins.at(step.microbatch);
+    return {2 * begin, 2 * (begin + static_cast<int64_t>(part.ops.size()) - 1)};
+  };
+  return {std::min(span.begin, partOf(span.begin + 1).begin), std::max(span.end, partOf(span.end).end)};
+}
+
+/// Each value by itself, whatever it is placed together with. What lives from part to part does so for whole
+/// parts.
+int64_t ValueRegion::findLargestLiveSet() const {
+  std::map<int64_t, int64_t> changes; // of the bytes in use, by time
+  auto add = [&](const Item &item, bool isTemporary, llvm::function_ref<bool(int64_t)> isWanted) {
+    TimedBlock block{item.bytes, {}};
+    addTimes(item, block, isWanted);
+    if (!isTemporary)
+      for (auto &[first, last] : block.times) {
+        Span whole = roundOut({first, last});
+        std::tie(first, last) = std::pair(whole.begin, whole.end);
+      }
+    joinTimes(block.times);
+    for (auto [first, last] : block.times) {
+      changes[first] += item.bytes;
+      changes[last + 1] -= item.bytes;
+    }
+  };
+  auto always = [](int64_t) { return true; };
+  for (const auto &[index, stage] : stages) {
+    for (auto [buffer, item] : llvm::zip(stage.memory->buffers.all(), stage.buffers)) {
+      if (!buffer.hasOwnMemory())
+        continue;
+      if (stage.memory->classOf(buffer) < 0)
+        add(item, buffer.isTemporary(), always);
+      else // Each microbatch has its own, whatever its slot.
+        for (int64_t own = 0; own < microbatches; ++own)
+          add(item, false, [&](int64_t microbatch) { return microbatch == own; });
+    }
+    for (const auto &[op, item] : stage.scratch)
+      add(item, true, always);
+  }
+  int64_t used = 0, most = 0;
+  for (auto [time, change] : changes)
+    most = std::max(most, used += change);
+  return most;
 }
 
 int64_t ValueRegion::place(int64_t begin) {
   collectItems();
   for (auto &[index, stage] : stages)
     makeBlocks(stage);
-  SmallVector<TimedBlock, 0> places;
-  for (Block &block : blocks)
-    places.push_back(block.place);
-  int64_t size = placeBlocks(places);
-  for (auto [block, place] : llvm::zip(blocks, places)) {
-    block.place.offset = place.offset;
+  usage.live = findLargestLiveSet();
+  Arrangement arrangement = arrange(/*byMicrobatch=*/false);
+  // Slots are simpler to address, but those of several stages do not always fit together.
+  if (arrangement.size - usage.live > usage.live / 50)
+    if (Arrangement other = arrange(/*byMicrobatch=*/true); other.size < arrangement.size)
+      arrangement = std::move(other);
+  for (const Block &block : arrangement.blocks)
     for (int64_t *offset : block.offsets)
-      *offset += begin + place.offset;
-  }
-  for (const ClassBlocks &entry : classBlocks)
-    placeSlots(entry, begin);
-  return begin + size;
+      *offset += begin + block.place.offset;
+  for (const ClassBlocks &entry : arrangement.classes)
+    placeClass(entry, arrangement, begin);
+  return begin + arrangement.size;
 }

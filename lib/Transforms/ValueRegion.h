@@ -3,10 +3,10 @@
 // All values of a coordinate, and the scratch of its kernels, lie in one region, in which those that are
 // never in use at one time share memory. Time is that of `Span`.
 //
-//   * What one part uses alone is packed by the order within the part. All of it is one block.
-//   * What lives from part to part has a block per slot of its class; all values of the class lie together in
-//   each.
-//     So does, alone, what is still in use on another stream when its part ends.
+//   * What one part uses alone is packed by the order within the part. All of it is one block; so is what is
+//     still in use on another stream when the part ends.
+//   * What lives from part to part has a block per slot of its class, or, where that wastes memory, one per
+//     microbatch; all values of the class lie together in each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,8 @@ struct StageMemory {
 /// than the region.
 struct RegionUsage {
   int64_t activations = 0, temporaries = 0;
-  std::string largest;                                ///< Where most temporary memory is in use.
+  int64_t live = 0;    ///< The most that is in use at one time, alignment included.
+  std::string largest; ///< Where most temporary memory is in use.
   std::vector<std::pair<int64_t, std::string>> parts; ///< What takes how much, in words.
 };
 
@@ -55,7 +56,7 @@ public:
   /// Sets the offsets of values and scratch, and where slots lie. Returns the end of the region.
   int64_t place(int64_t begin);
 
-  RegionUsage usage;
+  RegionUsage usage; ///< Of what `place` has placed.
 
 private:
   /// A buffer or scratch that needs a place.
@@ -82,11 +83,17 @@ private:
     TimedBlock place;
     llvm::SmallVector<int64_t *> offsets;
   };
-  /// The blocks of a slot class: a slot each.
+  /// The blocks of a slot class, and which of them each microbatch has.
   struct ClassBlocks {
     SlotClass *slots;
     size_t first;
+    llvm::SmallVector<int64_t> blockOf;
     llvm::SmallVector<int64_t *> offsets;
+  };
+  struct Arrangement {
+    llvm::SmallVector<Block, 0> blocks;
+    llvm::SmallVector<ClassBlocks, 0> classes;
+    int64_t size;
   };
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -94,14 +101,18 @@ private:
   void collectItems();
   void use(Item &item, int64_t launch, int64_t position) const;
   void makeBlocks(StageItems &stage);
-  void makeClassBlocks(StageItems &stage);
+  void addClassBlocks(StageItems &stage, bool byMicrobatch, Arrangement &arrangement) const;
+  Arrangement arrange(bool byMicrobatch);
+  Packed packTogether(llvm::ArrayRef<Item *> items, const PartLaunches &part);
   void packPart(StageItems &stage, const Part &part, llvm::ArrayRef<Item *> items);
   Span getPosition(const Item &item, const PartLaunches &part) const;
   void addTimes(
       const Item &item, TimedBlock &block,
       llvm::function_ref<bool(int64_t)> isWanted = [](int64_t) { return true; }) const;
   void addBlock(const Item &item);
-  void placeSlots(const ClassBlocks &entry, int64_t begin);
+  static void placeClass(const ClassBlocks &entry, const Arrangement &arrangement, int64_t begin);
+  Span roundOut(Span span) const;
+  int64_t findLargestLiveSet() const;
 
   const mlir::SymbolTable &symbols;
   int64_t microbatches;
@@ -109,8 +120,7 @@ private:
   llvm::SmallVector<Span, 0> spans;     ///< By launch.
   std::map<int64_t, StageItems> stages; ///< By index.
   std::map<std::pair<int64_t, Part>, PartLaunches> parts;
-  llvm::SmallVector<Block, 0> blocks;
-  llvm::SmallVector<ClassBlocks, 0> classBlocks;
+  llvm::SmallVector<Block, 0> blocks; ///< But for those of slot classes.
 };
 
 } // namespace plumb

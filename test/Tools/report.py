@@ -29,14 +29,16 @@ with open(sys.argv[1]) as file:
 assert not page.open
 with open(sys.argv[2]) as file:
     events = json.load(file)["traceEvents"]
-slices = [event for event in events if event["ph"] == "X"]
+launches = [event for event in events if event["ph"] == "X" and event.get("cat") == "launch"]
+slices = [event for event in events if event["ph"] == "X" and event.get("cat") != "launch"]
 begun = {event["id"]: event for event in events if event["ph"] == "s"}
 ended = {event["id"]: event for event in events if event["ph"] == "f"}
 assert begun.keys() == ended.keys()
 for key, start in begun.items():
     assert start["pid"] != ended[key]["pid"] and start["ts"] < ended[key]["ts"]
-for pid in {event["pid"] for event in slices}:
-    row = sorted((event["ts"], event["ts"] + event["dur"]) for event in slices if event["pid"] == pid)
-    assert all(end <= start + 1e-9 for (_, end), (start, _) in zip(row, row[1:])), "a rank does two things at once"
+for group in (slices, launches):
+    for place in {(event["pid"], event["tid"]) for event in group}:
+        row = sorted((event["ts"], event["ts"] + event["dur"]) for event in group if (event["pid"], event["tid"]) == place)
+        assert all(end <= start + 1e-9 for (_, end), (start, _) in zip(row, row[1:])), "a stream does two things at once"
 assert page.bars == len(slices)
 print(f"{len(slices)} computations, {len(begun)} transfers")

@@ -3,7 +3,7 @@
 // What a step clears comes first, then parameters, outputs, inputs, then values. All microbatches of an input or
 // output lie side by side. Nothing is smaller than a cache line of 64 bytes.
 // CHECK: plumb.arena = array<i64: 1344>, plumb.cleared = array<i64: 128>
-// CHECK-SAME: {activations = 256 : i64, arena = 1344 : i64, inputs = 256 : i64, largest = "first, forward, module fc", optimizer = 0 : i64, outputs = 256 : i64, parameters = 64 : i64, states = 128 : i64, temporaries = 384 : i64}
+// CHECK-SAME: {activations = 256 : i64, arena = 1344 : i64, inputs = 256 : i64, largest = "first, forward, module fc", live = 1344 : i64, optimizer = 0 : i64, outputs = 256 : i64, parameters = 64 : i64, states = 128 : i64, temporaries = 384 : i64}
 plumb.mesh @mesh ["pp" = 1]
 plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
 // CHECK: plumb.parameter @w {{.*}} {plumb.offsets = array<i64: 128>}

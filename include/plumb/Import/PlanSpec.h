@@ -138,6 +138,7 @@ struct StorageEntry {
   std::string match = "*"; ///< A glob over parameter names.
   Located<std::string> axis{"dp"};
   std::string gather = "pass";
+  std::optional<int64_t> prefetch; ///< Layers that are gathered ahead of their use.
 };
 
 /// An input that is not simply a batch along dimension 0. Without placements it is no batch: the same on all

@@ -92,7 +92,7 @@ struct Message {
 };
 
 /// One entry of a schedule table. `peer` is the stage at the other end of a transfer, -1 elsewhere.
-enum ActionKind : std::uint8_t { F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B };
+enum ActionKind : std::uint8_t { F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B, REDUCE };
 struct Action {
   ActionKind kind;
   int stage;

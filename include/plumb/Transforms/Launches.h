@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef PLUMB_LIB_TRANSFORMS_LAUNCHES_H
-#define PLUMB_LIB_TRANSFORMS_LAUNCHES_H
+#ifndef PLUMB_TRANSFORMS_LAUNCHES_H
+#define PLUMB_TRANSFORMS_LAUNCHES_H
 
 #include "plumb/Transforms/Buffers.h"
 #include "plumb/Transforms/Slots.h"
@@ -62,4 +62,4 @@ llvm::SmallVector<Span, 0> getSpans(llvm::ArrayRef<Launch> launches,
 
 } // namespace plumb
 
-#endif // PLUMB_LIB_TRANSFORMS_LAUNCHES_H
+#endif // PLUMB_TRANSFORMS_LAUNCHES_H

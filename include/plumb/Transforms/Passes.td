@@ -459,6 +459,36 @@ def BucketCollectives : Plumb_Pass<"bucket-collectives"> {
   }];
 }
 
+def PrefetchGathers : Plumb_Pass<"prefetch-gathers"> {
+  let summary = "Gathers of parameters come before the layer in front of theirs";
+  let description = [{
+    A parameter that is gathered for a pass is gathered while the layer before computes: its gather, with what leads to it,
+    moves to where that layer begins, or as many layers ahead as `plumb.prefetch` says of the parameter (0: it stays). The
+    gathers of the first layer have nothing to hide behind. On their own stream they start when what stands before them
+    has been computed, so that no more layers are held at a time.
+
+    Input:
+
+    ```mlir
+    %a = ccl.all_gather %0 on @dp {plumb.module = "h.0"} : (tensor<4xf32>) -> tensor<8xf32>
+    %b = nn.mul %x, %a {plumb.module = "h.0"} : …
+    %1 = plumb.load @h.1 {plumb.module = "h.1"} : tensor<4xf32>
+    %c = ccl.all_gather %1 on @dp {plumb.module = "h.1"} : (tensor<4xf32>) -> tensor<8xf32>
+    %d = nn.mul %b, %c {plumb.module = "h.1"} : …
+    ```
+
+    Output:
+
+    ```mlir
+    %a = ccl.all_gather %0 on @dp {plumb.module = "h.0"} : (tensor<4xf32>) -> tensor<8xf32>
+    %1 = plumb.load @h.1 {plumb.module = "h.1"} : tensor<4xf32>
+    %c = ccl.all_gather %1 on @dp {plumb.module = "h.1"} : (tensor<4xf32>) -> tensor<8xf32>
+    %b = nn.mul %x, %a {plumb.module = "h.0"} : …
+    %d = nn.mul %b, %c {plumb.module = "h.1"} : …
+    ```
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // When, where, and is it right
 //===----------------------------------------------------------------------===//
@@ -553,17 +583,20 @@ def AssignStreams : Plumb_Pass<"assign-streams"> {
   let description = [{
     Kernels run on the stream `compute`. Collectives in the midst of a phase (tensor, sequence and context
     parallelism) have the stream `tensor`, gathers of parameters `gather`; gradients and other sums are completed on
-    `reduce`, together with what only adds or converts them. The transfers of each edge and direction of the pipeline have a
+    `reduce`, together with what only adds or converts them, and are launched as soon as every part has run for the last
+    time that adds to them (see Reductions.h). The transfers of each edge and direction of the pipeline have a
     stream of their own. A communicator that several streams use becomes one for each.
 
     A value that lives from one part of a stage to another has as many slots as microbatches are in flight with
     it, by interval colouring of the action list.
 
     A launch waits for launches of other streams that made what it reads, and that read or made what lay where it
-    writes; a gather of parameters for the computation before it, so that its memory need not be free earlier. What its
-    stream has waited for already implies much of that: all launches of a step are walked in order, with a clock per
-    stream, and an event is recorded and awaited only where the clock does not say so. An event that orders slots is one per
-    slot; elsewhere the last record is the one that is meant. A wait on a transfer stands at its first op.
+    writes. So that little is in flight, and little memory taken, a gather of parameters waits for the computation
+    before it, and the computation for what is reduced per microbatch: when the next reduction has been launched, at the
+    latest at the end of the next part. What its stream has waited for already implies much of that: all launches of a
+    step are walked in order, with a clock per stream, and an event is recorded and awaited only where the clock does not
+    say so. An event that orders slots is one per slot; elsewhere the last record is the one that is meant. The waits of
+    a transfer stand at its first op.
 
     All waits point backwards in one global order of the schedule, so that they cannot form a cycle.
 

@@ -35,7 +35,7 @@
 // Offsets are in bytes from the start of the arena. A *slot class* is a set of per-microbatch buffers of a
 // stage with one lifetime. Microbatch m uses slot `table[m]`, to which event `first + table[m]` belongs; a
 // value of the class lies at `offset + table[m] * stride`, or, where the slots do not lie side by side, at
-// `offset + places[table[m]]`.
+// `offset + places[m]`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,8 +71,8 @@ inline constexpr llvm::StringLiteral kArenaAttr = "plumb.arena";
 inline constexpr llvm::StringLiteral kClearedAttr = "plumb.cleared";
 inline constexpr llvm::StringLiteral kMemoryAttr = "plumb.memory";
 /// The entries of `kMemoryAttr` besides `largest`, a text.
-inline constexpr llvm::StringLiteral kMemoryUses[] = {"arena",   "states", "parameters",  "optimizer",
-                                                      "outputs", "inputs", "activations", "temporaries"};
+inline constexpr llvm::StringLiteral kMemoryUses[] = {
+    "arena", "live", "states", "parameters", "optimizer", "outputs", "inputs", "activations", "temporaries"};
 inline constexpr llvm::StringLiteral kVerifiedAttr = "plumb.verified";
 
 } // namespace plumb

@@ -14,13 +14,13 @@ struct SlotClass {
   std::string name;
   llvm::SmallVector<int64_t> table; ///< The slot of each microbatch.
   int64_t stride = 0;               ///< Bytes from slot to slot.
-  llvm::SmallVector<int64_t> places =
-      {}; ///< Bytes from the first place to each slot where they lie anywhere.
+  /// By microbatch the bytes from the first place, where they do not lie slot by slot.
+  llvm::SmallVector<int64_t> places = {};
 
   int64_t count() const;
   /// Bytes from the first place to that of a microbatch.
   int64_t placeOf(int64_t microbatch) const {
-    return places.empty() ? table[microbatch] * stride : places[table[microbatch]];
+    return places.empty() ? table[microbatch] * stride : places[microbatch];
   }
   /// Whether microbatch m has slot m: all microbatches lie side by side.
   bool isIdentity() const;

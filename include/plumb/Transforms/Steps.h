@@ -55,6 +55,8 @@ struct Step {
   int64_t stage;
   Part part;
   int64_t microbatch; ///< -1 for parts that run once.
+
+  bool operator==(const Step &) const = default;
 };
 
 /// "stage 1, microbatch 3, backward_input".
@@ -98,11 +100,12 @@ mlir::FailureOr<schedule::Schedule> readSchedule(const Pipeline &pipeline);
 /// The part at the other end of a transfer of `stage`.
 Part getCounterpart(const Part &part, int64_t stage);
 
-/// The steps of one coordinate between `begin` and `update`: B is I, then W; a pair is its halves; what stays
+/// The steps of the actions of one coordinate: B is I, then W; a pair is its halves; what stays
 /// on the coordinate follows its maker.
 llvm::SmallVector<Step> getSteps(const Pipeline &pipeline, llvm::ArrayRef<schedule::Action> actions);
 
-/// All steps of one coordinate: the prologues, the begins, those of the schedule, the updates.
+/// All steps of one coordinate: the prologues, the begins, those of the schedule with the reductions among
+/// them (see Reductions.h), the updates.
 llvm::SmallVector<Step> getWholeStep(const Pipeline &pipeline, int64_t coordinate,
                                      llvm::ArrayRef<schedule::Action> actions);
 
