@@ -239,8 +239,10 @@ static void appendSteps(const Pipeline &pipeline, const schedule::Action &action
     if (kind == PartKind::Forward || kind == PartKind::BackwardInput)
       for (const Part &part : pipeline.handovers[action.stage])
         if (part.kind == sends) {
-          steps.push_back({action.stage, part, action.microbatch});
+          // The receiving end copies one message after the other: all that is sent lies there until it is
+          // done, apart from where any of it arrives.
           steps.push_back({part.peer, getCounterpart(part, action.stage), action.microbatch});
+          steps.push_back({action.stage, part, action.microbatch});
         }
   };
   switch (action.kind) {

@@ -50,8 +50,8 @@ std::vector<double> values(const TensorView &tensor) {
 
 } // namespace
 
-bool plumb::compareRuns(const std::string &result, const std::string &reference, bool scalesGradients,
-                        std::ostream &os) {
+bool plumb::compareRuns(const std::string &result, const std::string &reference,
+                        const CompareOptions &options, std::ostream &os) {
   SafetensorsFile actual(result), expected(reference);
   bool equal = true, onlyParameters = true;
   size_t width = 0;
@@ -77,15 +77,21 @@ bool plumb::compareRuns(const std::string &result, const std::string &reference,
       difference = std::max(difference, std::abs(a[index] - b[index]));
       magnitude = std::max(magnitude, std::abs(b[index]));
     }
-    bool good = finite && difference <= kTolerance * std::max(1.0, magnitude);
+    double rounding = options.computesInBF16 || tensor.dtype == "BF16" ? kRoundingBF16
+                      : tensor.dtype == "F16"                          ? kRoundingF16
+                                                                       : 0;
+    bool good = finite && difference <= kTolerance * std::max(1.0, magnitude) + rounding * magnitude;
     os << std::scientific << std::setprecision(2) << std::right << std::setw(18) << difference
        << std::setw(17) << magnitude << (good ? "" : "  DIFFERS") << "\n";
     equal &= good;
     onlyParameters &= good || name.starts_with("param.");
   }
   os << (equal ? "equal" : "different") << ": " << expected.tensors().size() << " tensors, tolerance "
-     << std::defaultfloat << kTolerance << " of max(1, largest value)\n";
-  if (!equal && onlyParameters && scalesGradients)
+     << std::defaultfloat << kTolerance << " of max(1, largest value)";
+  if (options.computesInBF16)
+    os << ", and " << kRoundingBF16 << " of the largest value for the rounding of bf16";
+  os << "\n";
+  if (!equal && onlyParameters && options.scalesGradients)
     os << "note: the losses and all gradients of the first step are equal; this optimizer divides a gradient "
           "by "
           "its own size, so that where it is rounding noise alone the parameter moves by up to the rate. If "

@@ -172,8 +172,10 @@ int runModel(Arguments arguments) {
     return failed;
   std::cout << "compared with the unsplit model on one rank:\n";
   const auto &optimizer = driver.planSpec().optimizer;
-  bool scalesGradients = optimizer && optimizer->kind.value != "sgd";
-  return compareRuns(save, reference, scalesGradients, std::cout) ? kSuccess : kCheckFailed;
+  CompareOptions options;
+  options.scalesGradients = optimizer && optimizer->kind.value != "sgd";
+  options.computesInBF16 = driver.planSpec().compute && driver.planSpec().compute->value == "bf16";
+  return compareRuns(save, reference, options, std::cout) ? kSuccess : kCheckFailed;
 }
 
 } // namespace
