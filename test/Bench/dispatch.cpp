@@ -58,7 +58,7 @@ static double secondsOf(const fs::path &folder, const std::string &inputs, int s
 int main(int, char **argv) {
   constexpr double kMostMicroseconds = 2;
   // Many short runs: others who use the machine do not disturb them all.
-  constexpr int kSteps = 500, kRuns = 40;
+  constexpr int kSteps = 2000, kRuns = 30;
   fs::path build = fs::absolute(argv[0]).parent_path().parent_path(),
            folder = fs::temp_directory_path() / "plumb-dispatch";
   std::string source = PLUMB_SOURCE_DIR, fixture = source + "/test/Fixtures/mlp";
