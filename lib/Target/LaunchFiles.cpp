@@ -121,12 +121,15 @@ spec:
 std::vector<LaunchFile> getLaunchFiles(const std::string &model, int64_t ranks, int64_t perHost) {
   perHost = std::min(perHost, ranks);
   int64_t hosts = (ranks + perHost - 1) / perHost;
+  // It goes into comments, each of one line.
+  std::string title = model;
+  std::ranges::replace_if(title, [](unsigned char c) { return std::iscntrl(c); }, ' ');
   auto fill = [&](const char *text) {
     return replaceAll(text, {{"@RANKS@", std::to_string(ranks)},
                              {"@HOSTS@", std::to_string(hosts)},
                              {"@PER_HOST@", std::to_string(perHost)},
                              {"@LABEL@", toLabel(model)},
-                             {"@MODEL@", model}});
+                             {"@MODEL@", title}});
   };
   std::string hostfile, rankfile;
   for (int64_t host = 0; host < hosts; ++host)

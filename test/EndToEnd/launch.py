@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Starts a program by the files that lie beside it, as its launcher would: launch.py slurm|jobset FOLDER PROGRAM ARGUMENTS...
+"""Starts a program by the files that lie beside it, as its launcher would: launch.py slurm|torchrun|jobset FOLDER PROGRAM ARGUMENTS...
 
 PROGRAM stands for `program`. The processes are started here, with the variables that the launcher sets; those of a PROGRAM.mpi
-over mpirun, since MPI has a start of its own. slurm runs job.sbatch with stand-ins for srun and scontrol. jobset checks
-jobset.yaml against the rules of the JobSet API, and runs the container of each pod.
+over mpirun, since MPI has a start of its own. slurm runs job.sbatch with stand-ins for srun and scontrol, torchrun runs run.sh
+with one for the module of that name. jobset checks jobset.yaml against the rules of the JobSet API, and runs the container of
+each pod.
 """
-import os, re, shutil, subprocess, sys, tempfile
+import argparse, os, re, shutil, subprocess, sys, tempfile
 
 import yaml
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--allow-run-as-root"]
 HERE = os.path.abspath(__file__)
+# Several of these may run at once: each has ports of its own.
+JOB = os.getpid()
+PORT = 20000 + JOB % 10000
 
 
 def start(program, ranks):
@@ -24,12 +28,49 @@ def start(program, ranks):
     return max(process.wait() for process in processes)
 
 
+def with_tools(folder, command, tools, variables):
+    """Runs a command in a folder where some tools are scripts, by name."""
+    with tempfile.TemporaryDirectory() as path:
+        for name, text in tools.items():
+            with open(os.path.join(path, name), "w") as file:
+                file.write("#!/bin/bash\n" + text + "\n")
+            os.chmod(file.name, 0o755)
+        environment = {**os.environ, **variables, "PATH": path + os.pathsep + os.environ["PATH"]}
+        return subprocess.run(command, cwd=folder, env=environment).returncode
+
+
+# torchrun
+
+
+def torch_distributed_run(words):
+    """The stand-in: what follows `python3 -m torch.distributed.run`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no-python", action="store_true", required=True)
+    for name in ("--nnodes", "--nproc-per-node", "--node-rank"):
+        parser.add_argument(name, type=int, required=True)
+    for name in ("--master-addr", "--master-port"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    assert (given.nnodes, given.node_rank) == (1, 0), "one host"
+    ranks = []
+    for rank in range(given.nproc_per_node):
+        place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(given.nproc_per_node)}
+        ranks.append(({**place, "MASTER_ADDR": given.master_addr, "MASTER_PORT": given.master_port}, given.command))
+    return start(os.environ["PROGRAM"], ranks)
+
+
+def torchrun(folder, program, arguments):
+    script = f'[[ $1 == -m && $2 == torch.distributed.run ]] && exec {sys.executable} {HERE} torch_distributed_run "${{@:3}}"'
+    return with_tools(folder, ["bash", "run.sh", "torchrun", *arguments], {"python3": script}, {"PROGRAM": program, "MASTER_PORT": str(PORT)})
+
+
 # Slurm
 
 
 def srun(command):
     """The stand-in: runs in the environment of the script."""
-    assert os.environ["MASTER_ADDR"] == "localhost" and int(os.environ["MASTER_PORT"]) == 20000 + 4321, "the rendezvous"
+    assert os.environ["MASTER_ADDR"] == "localhost" and int(os.environ["MASTER_PORT"]) == 20000 + int(os.environ["SLURM_JOB_ID"]) % 10000
     count = int(os.environ["SLURM_NTASKS"])
     ranks = [({"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}, command) for rank in range(count)]
     return start(os.environ["PROGRAM"], ranks)
@@ -39,17 +80,12 @@ def slurm(folder, program, arguments):
     with open(os.path.join(folder, "job.sbatch")) as file:
         options = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)", file.read(), re.M))
     assert int(options["nodes"]) * int(options["ntasks-per-node"]) >= int(options["ntasks"]), "too few nodes"
-    with tempfile.TemporaryDirectory() as tools:
-        for name, text in {
-            "srun": f'while [[ $1 == --* ]]; do shift; done\nexec {sys.executable} {HERE} srun "$@"',
-            "scontrol": '[[ "$*" == "show hostnames localhost" ]] && echo localhost && echo other',
-        }.items():
-            with open(os.path.join(tools, name), "w") as file:
-                file.write("#!/bin/bash\n" + text + "\n")
-            os.chmod(file.name, 0o755)
-        job = {"SLURM_JOB_ID": "4321", "SLURM_NTASKS": options["ntasks"], "SLURM_JOB_NODELIST": "localhost"}
-        environment = {**os.environ, **job, "PROGRAM": program, "PATH": tools + os.pathsep + os.environ["PATH"]}
-        return subprocess.run(["bash", "job.sbatch", *arguments], cwd=folder, env=environment).returncode
+    tools = {
+        "srun": f'while [[ $1 == --* ]]; do shift; done\nexec {sys.executable} {HERE} srun "$@"',
+        "scontrol": '[[ "$*" == "show hostnames localhost" ]] && echo localhost && echo other',
+    }
+    job = {"SLURM_JOB_ID": str(JOB), "SLURM_NTASKS": options["ntasks"], "SLURM_JOB_NODELIST": "localhost"}
+    return with_tools(folder, ["bash", "job.sbatch", *arguments], tools, {**job, "PROGRAM": program})
 
 
 # Kubernetes
@@ -102,15 +138,17 @@ def jobset(folder, program, arguments):
                 variables[entry["name"]] = expect(entry, ["name!", "value!"], "env")["value"]
         assert all(isinstance(value, str) for value in variables.values()), variables
         assert variables["MASTER_ADDR"] == first_pod, f"{variables['MASTER_ADDR']} instead of {first_pod}"
-        # The name service of the cluster knows the first pod; here all are on one machine.
-        variables["MASTER_ADDR"] = "localhost"
+        # The name service of the cluster knows the first pod, where the port is free; here all are on one machine.
+        assert variables["MASTER_PORT"].isdigit()
+        variables |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(PORT)}
         (command,) = container["command"]
         ranks.append((variables, [command.replace("/plumb/", folder + "/"), *container["args"], *arguments]))
     return start(program, ranks)
 
 
-if sys.argv[1] == "srun":
-    sys.exit(srun(sys.argv[2:]))
+stand_ins = {"srun": srun, "torch_distributed_run": torch_distributed_run}
+if sys.argv[1] in stand_ins:
+    sys.exit(stand_ins[sys.argv[1]](sys.argv[2:]))
 folder, program = os.path.abspath(sys.argv[2]), sys.argv[3]
 shutil.copy(os.path.join(folder, program), os.path.join(folder, "program"))
-sys.exit({"slurm": slurm, "jobset": jobset}[sys.argv[1]](folder, program, sys.argv[4:]))
+sys.exit({"slurm": slurm, "torchrun": torchrun, "jobset": jobset}[sys.argv[1]](folder, program, sys.argv[4:]))

@@ -6,7 +6,6 @@
 #include "plumb/Target/Program.h"
 #include "plumb/Transforms/Utils.h"
 #include "llvm/Support/FileSystem.h"
-#include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -26,8 +25,11 @@ using namespace plumb;
 // The temporary folder
 //===----------------------------------------------------------------------===//
 
+/// Held while a command is started or the folder is removed; for good by the thread that ends the process, so
+/// that it knows of every command.
+static std::mutex ending;
 /// The command that is running; 0 for none.
-static std::atomic<pid_t> running{0};
+static pid_t running = 0;
 
 /// The signals that end the process: not those that whoever started it has it ignore, as nohup does.
 static sigset_t endings() {
@@ -40,9 +42,6 @@ static sigset_t endings() {
   }
   return signals;
 }
-
-/// Held by the thread that removes the folder of this process; for good by the one that ends the process.
-static std::mutex removing;
 
 static void removeFolder(const std::string &path) {
   std::error_code ignored;
@@ -88,10 +87,10 @@ static void awaitEnd(const std::string &path) {
   int signal = 0;
   if (sigwait(&signals, &signal) != 0)
     return;
-  removing.lock();
-  if (pid_t child = running; child > 0) {
-    kill(child, signal);
-    waitpid(child, nullptr, 0);
+  ending.lock();
+  if (running > 0) {
+    kill(running, signal);
+    waitpid(running, nullptr, 0);
   }
   removeFolder(path);
   _exit(128 + signal);
@@ -114,7 +113,7 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::lock_guard guard(removing);
+  std::lock_guard guard(ending);
   removeFolder(path);
 }
 
@@ -139,15 +138,22 @@ int plumb::runCommand(const std::vector<std::string> &command, bool quiet) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child;
-  int error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  int error;
+  {
+    std::lock_guard guard(ending);
+    error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+    running = error ? 0 : child;
+  }
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error)
     return 127;
-  running = child;
   int status = 0;
   bool hasEnded = waitpid(child, &status, 0) == child;
-  running = 0;
+  {
+    std::lock_guard guard(ending);
+    running = 0;
+  }
   if (!hasEnded)
     return 127;
   return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kInternalError);
