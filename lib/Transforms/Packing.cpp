@@ -5,6 +5,7 @@
 #include "llvm/ADT/SmallVectorExtras.h"
 #include <algorithm>
 #include <iterator>
+#include <random>
 
 using namespace plumb;
 
@@ -12,7 +13,7 @@ using namespace plumb;
 static constexpr int64_t kWaste = 50;
 
 /// So often, and with so many comparisons of blocks.
-static constexpr int64_t kMostTries = 200, kMostPairs = int64_t(1) << 25;
+static constexpr int64_t kMostTries = 4000, kMostPairs = int64_t(1) << 25;
 
 void Packing::addHole(int64_t offset, int64_t bytes) {
   holes[offset] = bytes;
@@ -124,30 +125,38 @@ static int64_t findPeak(llvm::ArrayRef<TimedBlock> blocks) {
   return most;
 }
 
-int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
+/// Another order: the block that reaches highest comes at an earlier place, and sometimes two others change
+/// theirs.
+static void changeOrder(llvm::MutableArrayRef<TimedBlock *> order, std::mt19937 &random) {
   auto endOf = [](const TimedBlock *block) { return block->offset + alignUp(block->bytes); };
+  auto *highest = std::ranges::max_element(order, {}, endOf);
+  std::rotate(order.begin() + random() % (highest - order.begin() + 1), highest, highest + 1);
+  if (random() % 2)
+    std::swap(order[random() % order.size()], order[random() % order.size()]);
+}
+
+/// The largest first; then other orders, as long as they are not worse, until little is wasted.
+int64_t plumb::placeBlocks(llvm::MutableArrayRef<TimedBlock> blocks) {
   llvm::SmallVector<TimedBlock *> order =
       llvm::map_to_vector(blocks, [](TimedBlock &block) { return &block; });
   // Among equals as they came.
   llvm::sort(order,
              [](TimedBlock *a, TimedBlock *b) { return std::pair(-a->bytes, a) < std::pair(-b->bytes, b); });
   int64_t size = placeInOrder(order), peak = findPeak(blocks);
-  auto getOffsets = [&] {
-    return llvm::map_to_vector(blocks, [](const TimedBlock &block) { return block.offset; });
-  };
-  llvm::SmallVector<int64_t> best = getOffsets();
+  std::mt19937 random(1); // Fixed: the same blocks always have the same places.
   auto count = static_cast<int64_t>(blocks.size());
   int64_t tries = count ? std::min(kMostTries, kMostPairs / (count * count)) : 0;
   for (; tries > 0 && size - peak > peak / kWaste; --tries) {
-    auto *last = std::ranges::max_element(order, {}, endOf);
-    std::rotate(order.begin(), last, std::next(last));
-    if (int64_t other = placeInOrder(order); other < size) {
-      size = other;
-      best = getOffsets();
+    llvm::SmallVector<TimedBlock *> other = order;
+    changeOrder(other, random);
+    if (int64_t otherSize = placeInOrder(other); otherSize <= size) {
+      size = otherSize;
+      order = std::move(other);
     }
+    // What a change begins with are the places in the order kept.
+    placeInOrder(order);
   }
-  for (auto [block, offset] : llvm::zip(blocks, best))
-    block.offset = offset;
+  placeInOrder(order);
   return size;
 }
 

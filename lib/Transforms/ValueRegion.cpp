@@ -140,7 +140,8 @@ Packed ValueRegion::packTogether(ArrayRef<Item *> items, const PartLaunches &par
   return packed;
 }
 
-/// Packs what one part uses alone; what is still in use on another stream when the part ends by itself.
+/// Packs what one part uses alone, as one block; each value by itself if any is still in use on another
+/// stream when the part ends.
 void ValueRegion::packPart(StageItems &stage, const Part &part, ArrayRef<Item *> items) {
   StageOp op = stage.memory->stage;
   const PartLaunches &launched = parts[{static_cast<int64_t>(op.getIndex()), part}];
@@ -150,9 +151,11 @@ void ValueRegion::packPart(StageItems &stage, const Part &part, ArrayRef<Item *>
     Span position = getPosition(*item, launched);
     (position.begin < -1 || position.end > end ? late : inside).push_back(item);
   }
+  // Beside what leaves the part one after the other, the rest would not be in use as a whole.
   if (!late.empty())
-    packTogether(late, launched);
-  if (inside.empty())
+    for (Item *item : items)
+      addBlock(*item);
+  if (!late.empty() || inside.empty())
     return;
   auto [size, peak, fullest] = packTogether(inside, launched);
   if (size <= usage.temporaries)
