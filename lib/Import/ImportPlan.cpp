@@ -198,9 +198,10 @@ private:
     auto unit = [&](bool value) { return value ? builder_.getUnitAttr() : UnitAttr(); };
     LayoutRuleOp::create(
         builder_, at(entry.match.range), text(entry.match.value), style, axis,
-        entry.blocks ? integer(entry.blocks->value) : IntegerAttr(), params, ports(entry.inSource),
-        ports(entry.inTarget), ports(entry.outSource), ports(entry.outTarget), strings(entry.outNames),
-        entry.unit ? integer(entry.unit->value) : IntegerAttr(),
+        entry.blocks && !entry.blocks->value.empty() ? builder_.getDenseI64ArrayAttr(entry.blocks->value)
+                                                     : DenseI64ArrayAttr(),
+        params, ports(entry.inSource), ports(entry.inTarget), ports(entry.outSource), ports(entry.outTarget),
+        strings(entry.outNames), entry.unit ? integer(entry.unit->value) : IntegerAttr(),
         entry.dim ? integer(*entry.dim) : IntegerAttr(), strings(entry.bind), unit(entry.isOverride),
         entry.communication ? text(entry.communication->value) : StringAttr(), family,
         unit(entry.sequenceParallel), unit(entry.lossParallel));

@@ -187,7 +187,7 @@ private:
             "this entry has both \"style\" and \"params\", but a style lays out the parameters itself");
     if (entry.blocks && !entry.style)
       error(entry.blocks->range, "\"blocks\" belongs to a style; in \"params\" write \"shard(0, blocks=" +
-                                     std::to_string(entry.blocks->value) + ")\"");
+                                     blocksText(entry.blocks->value) + ")\"");
     if (entry.style)
       checkStyleAxis(entry);
     for (const ParameterLayout &parameter : entry.params.value_or(std::vector<ParameterLayout>()))

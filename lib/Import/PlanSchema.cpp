@@ -3,7 +3,8 @@
 namespace plumb::spec {
 
 const char *const kPlacementPattern =
-    R"(shard\( *(-?[0-9]{1,9}) *(?:, *blocks *= *([1-9][0-9]{0,8}) *)?\)|(replicate|partial\( *sum *\)))";
+    R"(shard\( *(-?[0-9]{1,9}) *(?:, *blocks *= *([1-9][0-9]{0,8}|\[ *[1-9][0-9]{0,8}(?: *, *[1-9][0-9]{0,8})* *\]) *)?\))"
+    R"(|(replicate|partial\( *sum *\)))";
 
 const char *const kInitialPattern =
     R"(zeros|ones|normal(?:\( *([0-9]{1,9}(?:\.[0-9]{0,15})?(?:e-?[0-9]{1,2})?) *\))?)";
@@ -89,7 +90,7 @@ static Schema layoutEntry() {
                       placements("A placement per mesh axis; axes not named replicate."));
   Schema blocks = oneOf("Blocks of a fused weight that are sharded one by one.",
                         {integer("Number of equal blocks.", 1),
-                         unsupported(array("Sizes of the blocks.", integer("A size.", 1)))});
+                         array("Sizes of the blocks, which make up the dim.", integer("A size.", 1))});
   return object(
       "Layouts of the modules that a pattern matches.",
       {{"match",

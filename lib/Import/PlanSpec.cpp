@@ -15,12 +15,39 @@ namespace plumb::spec {
 // Placements
 //===--------------------------------------------------------------------===//
 
+static std::vector<int64_t> equalBlocks(int64_t count) {
+  return count == 1 ? std::vector<int64_t>() : std::vector<int64_t>{count};
+}
+
+static std::vector<int64_t> blocksOfSizes(const std::vector<int64_t> &sizes) {
+  bool isEqual = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+  return isEqual ? equalBlocks(std::max<int64_t>(1, static_cast<int64_t>(sizes.size()))) : sizes;
+}
+
+std::string blocksText(const std::vector<int64_t> &blocks) {
+  if (blocks.empty())
+    return "1";
+  std::string text;
+  for (int64_t block : blocks)
+    text += (text.empty() ? "" : ", ") + std::to_string(block);
+  return blocks.size() > 1 ? "[" + text + "]" : text;
+}
+
 std::string Placement::str() const {
   if (kind == Kind::Replicate)
     return "replicate";
   if (kind == Kind::Partial)
     return "partial(sum)";
-  return "shard(" + std::to_string(dim) + (blocks == 1 ? "" : ", blocks=" + std::to_string(blocks)) + ")";
+  return "shard(" + std::to_string(dim) + (blocks.empty() ? "" : ", blocks=" + blocksText(blocks)) + ")";
+}
+
+/// The numbers of a text that matches the pattern: one without brackets is a number of blocks.
+static std::vector<int64_t> readBlocks(const std::string &text) {
+  static const std::regex number("[0-9]+");
+  std::vector<int64_t> numbers;
+  for (std::sregex_iterator it(text.begin(), text.end(), number), end; it != end; ++it)
+    numbers.push_back(std::stoll(it->str()));
+  return text.starts_with("[") ? blocksOfSizes(numbers) : equalBlocks(numbers.empty() ? 1 : numbers.front());
 }
 
 std::optional<Placement> parsePlacement(const std::string &text) {
@@ -32,7 +59,7 @@ std::optional<Placement> parsePlacement(const std::string &text) {
   if (match[1].matched) {
     placement.kind = Placement::Kind::Shard;
     placement.dim = std::stoll(match[1]);
-    placement.blocks = match[2].matched ? std::stoll(match[2]) : 1;
+    placement.blocks = readBlocks(match[2]);
   } else if (match[3] != "replicate") {
     placement.kind = Placement::Kind::Partial;
   }
@@ -56,6 +83,15 @@ namespace {
 Located<std::string> toString(const json::Value &value) { return {*value.asString(), value.range}; }
 Located<std::string> toString(const json::Member &member) { return {member.key, member.keyRange}; }
 Located<int64_t> toInteger(const json::Value &value) { return {*value.asInteger(), value.range}; }
+
+Located<std::vector<int64_t>> toBlocks(const json::Value &value) {
+  if (const int64_t *count = value.asInteger())
+    return {equalBlocks(*count), value.range};
+  std::vector<int64_t> sizes;
+  for (const json::Value &size : *value.asArray())
+    sizes.push_back(*size.asInteger());
+  return {blocksOfSizes(sizes), value.range};
+}
 
 std::vector<AxisPlacement> toPlacements(const json::Value &value) {
   std::vector<AxisPlacement> result;
@@ -185,7 +221,7 @@ LayoutEntry fromHuggingFace(const std::string &pattern, const Located<std::strin
   drop("local_");
   bool isReplicated = drop("_rep") || drop("_gather_output") || drop("_split_input");
   if (drop("packed_"))
-    entry.blocks = {2, style.range};
+    entry.blocks = {{2}, style.range};
   if (drop("embedding_"))
     drop("_output");
   if (name == "sequence_parallel")
@@ -209,7 +245,7 @@ LayoutEntry toLayoutEntry(const json::Value &value) {
   if (const json::Value *axis = value.find("axis"))
     entry.axis = toString(*axis);
   if (const json::Value *blocks = value.find("blocks"))
-    entry.blocks = toInteger(*blocks);
+    entry.blocks = toBlocks(*blocks);
   if (const json::Value *params = value.find("params")) {
     entry.params.emplace();
     for (const json::Member &member : *params->asObject())

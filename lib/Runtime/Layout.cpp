@@ -143,16 +143,16 @@ bool isCutByMicrobatch(const Program &program, const Tensor &tensor) {
   });
 }
 
+/// Rows [begin, begin + size) of `of` rows, and how many the largest part has.
 namespace {
-/// Rows [begin, begin + size) of each block, and how many the largest part has.
 struct Range {
   std::int64_t begin, size, padded;
 };
 } // namespace
 
-static Range cut(const Program &program, const Dim &dim, std::span<const std::int64_t> coordinates,
-                 std::int64_t microbatch) {
-  Range range{0, dim.size / dim.blocks, dim.size / dim.blocks};
+static Range cut(const Program &program, const Dim &dim, std::int64_t of,
+                 std::span<const std::int64_t> coordinates, std::int64_t microbatch) {
+  Range range{0, of, of};
   for (const AxisFactor &factor : axesOf(dim)) {
     auto axis = static_cast<std::size_t>(factor.axis);
     bool inTime = axis == program.mesh.size();
@@ -166,91 +166,145 @@ static Range cut(const Program &program, const Dim &dim, std::span<const std::in
   return range;
 }
 
+/// What a rank holds of a dim: of so many equal blocks, or of each of several that differ.
+static std::vector<DimPart> partsOf(const Program &program, const Dim &dim,
+                                    std::span<const std::int64_t> coordinates, std::int64_t microbatch) {
+  bool differ = dim.blockSizes != nullptr;
+  std::vector<DimPart> parts;
+  std::int64_t global = 0, local = 0;
+  for (int block = 0; block < (differ ? dim.blocks : 1); ++block) {
+    std::int64_t size = differ ? dim.blockSizes[block] : dim.size / dim.blocks;
+    Range range = cut(program, dim, size, coordinates, microbatch);
+    parts.push_back({global + range.begin, local, range.size, range.padded, differ ? 1 : dim.blocks, size});
+    global += size;
+    local += range.padded;
+  }
+  return parts;
+}
+
 Slice::Slice(const Program &program, const Tensor &tensor, std::span<const std::int64_t> coordinates,
              std::int64_t microbatch) {
-  std::size_t stride = sizeOf(tensor.dtype);
-  runBytes = ownBytes = totalBytes = stride;
-  // From the innermost dimension outwards; a loop whose steps are adjacent runs becomes part of the run.
-  auto loop = [&](std::int64_t count, std::int64_t padded, std::size_t step) {
-    if (loops.empty() && step == runBytes && totalBytes == runBytes)
-      runBytes *= static_cast<std::size_t>(count);
-    else if (count != 1)
-      loops.push_back({count, step, totalBytes});
-    ownBytes *= static_cast<std::size_t>(count);
-    totalBytes *= static_cast<std::size_t>(padded);
-  };
   std::span<const Dim> dims = dimsOf(tensor);
-  for (std::size_t i = dims.size(); i-- > 0;) {
-    Range range = cut(program, dims[i], coordinates, microbatch);
-    loop(range.size, range.padded, stride);
-    loop(dims[i].blocks, dims[i].blocks, stride * static_cast<std::size_t>(dims[i].size / dims[i].blocks));
-    start += stride * static_cast<std::size_t>(range.begin);
-    stride *= static_cast<std::size_t>(dims[i].size);
-    localShape.push_back(range.padded * dims[i].blocks);
-    rangeOfDim.push_back({range.begin, range.size, dims[i].blocks, dims[i].size / dims[i].blocks});
+  std::vector<std::vector<DimPart>> parts;
+  totalBytes = sizeOf(tensor.dtype);
+  for (const Dim &dim : dims) {
+    parts.push_back(partsOf(program, dim, coordinates, microbatch));
+    const DimPart &first = parts.back().front();
+    rangeOfDim.push_back({first.begin, first.size, first.blocks, first.blockSize});
+    std::int64_t padded = 0;
+    for (const DimPart &part : parts.back())
+      padded += part.padded * part.blocks;
+    localShape.push_back(padded);
+    totalBytes *= static_cast<std::size_t>(padded);
   }
-  std::ranges::reverse(localShape);
-  std::ranges::reverse(rangeOfDim);
-  std::ranges::reverse(loops);
+  // Every choice of a part of each dim.
+  std::vector<std::size_t> choice(dims.size(), 0);
+  for (bool more = true; more;) {
+    std::vector<DimPart> chosen;
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      chosen.push_back(parts[i][choice[i]]);
+    addNest(sizeOf(tensor.dtype), shapeOf(tensor), chosen);
+    more = false;
+    for (std::size_t i = dims.size(); i-- > 0 && !more;) {
+      more = ++choice[i] < parts[i].size();
+      if (!more)
+        choice[i] = 0;
+    }
+  }
+}
+
+void Slice::addNest(std::size_t elementBytes, std::span<const std::int64_t> shape,
+                    std::span<const DimPart> parts) {
+  Nest nest;
+  nest.runBytes = nest.ownBytes = elementBytes;
+  std::size_t stride = elementBytes,
+              local = elementBytes; // of a row, in the global tensor and in the local one
+  // From the innermost dimension outwards; a loop whose steps are adjacent runs becomes part of the run.
+  auto loop = [&](std::int64_t count, std::size_t step, std::size_t localStep) {
+    if (nest.loops.empty() && step == nest.runBytes && localStep == nest.runBytes)
+      nest.runBytes *= static_cast<std::size_t>(count);
+    else if (count != 1)
+      nest.loops.push_back({count, step, localStep});
+    nest.ownBytes *= static_cast<std::size_t>(count);
+  };
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    const DimPart &part = parts[i];
+    loop(part.size, stride, local);
+    loop(part.blocks, stride * static_cast<std::size_t>(part.blockSize),
+         local * static_cast<std::size_t>(part.padded));
+    nest.start += stride * static_cast<std::size_t>(part.begin);
+    nest.localStart += local * static_cast<std::size_t>(part.localBegin);
+    stride *= static_cast<std::size_t>(shape[i]);
+    local *= static_cast<std::size_t>(localShape[i]);
+  }
+  std::ranges::reverse(nest.loops);
+  ownBytes += nest.ownBytes;
+  nests.push_back(std::move(nest));
 }
 
 template <class Visit>
-bool Slice::walk(const Visit &visit) const {
-  if (ownBytes == 0)
+bool Slice::walkNest(const Nest &nest, const Visit &visit) {
+  if (nest.ownBytes == 0)
     return true;
-  std::vector<std::int64_t> index(loops.size(), 0);
-  std::size_t global = start, local = 0;
-  for (std::size_t done = 0; done < ownBytes; done += runBytes) {
-    if (!visit(local, global))
+  std::vector<std::int64_t> index(nest.loops.size(), 0);
+  std::size_t global = nest.start, local = nest.localStart;
+  for (std::size_t done = 0; done < nest.ownBytes; done += nest.runBytes) {
+    if (!visit(local, global, nest.runBytes))
       return false;
-    for (std::size_t i = loops.size(); i-- > 0;) {
-      global += loops[i].stride;
-      local += loops[i].localStride;
-      if (++index[i] < loops[i].count)
+    for (std::size_t i = nest.loops.size(); i-- > 0;) {
+      const Loop &loop = nest.loops[i];
+      global += loop.stride;
+      local += loop.localStride;
+      if (++index[i] < loop.count)
         break;
-      auto count = static_cast<std::size_t>(loops[i].count);
-      global -= loops[i].stride * count;
-      local -= loops[i].localStride * count;
+      auto count = static_cast<std::size_t>(loop.count);
+      global -= loop.stride * count;
+      local -= loop.localStride * count;
       index[i] = 0;
     }
   }
   return true;
 }
 
+template <class Visit>
+bool Slice::walk(const Visit &visit) const {
+  return std::ranges::all_of(nests, [&](const Nest &nest) { return walkNest(nest, visit); });
+}
+
 void Slice::gather(const std::byte *global, std::byte *local) const {
   if (ownBytes != totalBytes)
     std::memset(local, 0, totalBytes);
-  walk([&](std::size_t to, std::size_t from) {
-    std::memcpy(local + to, global + from, runBytes);
+  walk([&](std::size_t to, std::size_t from, std::size_t bytes) {
+    std::memcpy(local + to, global + from, bytes);
     return true;
   });
 }
 
 void Slice::scatter(const std::byte *local, std::byte *global) const {
-  walk([&](std::size_t from, std::size_t to) {
-    std::memcpy(global + to, local + from, runBytes);
+  walk([&](std::size_t from, std::size_t to, std::size_t bytes) {
+    std::memcpy(global + to, local + from, bytes);
     return true;
   });
 }
 
 bool Slice::equals(const std::byte *local, const std::byte *global) const {
-  return walk([&](std::size_t mine, std::size_t theirs) {
-    return std::memcmp(local + mine, global + theirs, runBytes) == 0;
+  return walk([&](std::size_t mine, std::size_t theirs, std::size_t bytes) {
+    return std::memcmp(local + mine, global + theirs, bytes) == 0;
   });
 }
 
 void Slice::pad(const std::byte *dense, std::byte *local) const {
   std::memset(local, 0, totalBytes);
-  walk([&](std::size_t to, std::size_t) {
-    std::memcpy(local + to, dense, runBytes);
-    dense += runBytes;
+  walk([&](std::size_t to, std::size_t, std::size_t bytes) {
+    std::memcpy(local + to, dense, bytes);
+    dense += bytes;
     return true;
   });
 }
 
 void Slice::forEachRun(const std::function<void(std::size_t, std::size_t, std::size_t)> &visit) const {
-  walk([&](std::size_t local, std::size_t global) {
-    visit(local, global, runBytes);
+  walk([&](std::size_t local, std::size_t global, std::size_t bytes) {
+    visit(local, global, bytes);
     return true;
   });
 }

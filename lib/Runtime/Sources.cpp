@@ -7,6 +7,7 @@
 #include "plumb/Runtime/Layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace plumb {
@@ -27,8 +28,11 @@ static void checkTensor(const Program &program, const Tensor &tensor) {
   std::set<std::pair<int, std::int64_t>> used;
   for (int i = 0; i < tensor.rank; ++i) {
     const Dim &dim = tensor.dims[i];
-    require(dim.size >= 0 && dim.blocks >= 1 && dim.size % dim.blocks == 0,
-            "has blocks that do not divide a size");
+    bool fits = dim.blocks >= 1 && dim.size % dim.blocks == 0;
+    if (dim.blockSizes)
+      fits = std::accumulate(dim.blockSizes, dim.blockSizes + std::max(dim.blocks, 0), std::int64_t(0)) ==
+             dim.size;
+    require(dim.size >= 0 && fits, "has blocks that do not divide a size");
     for (int k = 0; k < 6 && dim.axes[k].axis >= 0; ++k) {
       const AxisFactor &factor = dim.axes[k];
       require(factor.axis <= static_cast<int>(program.mesh.size()), "names an axis that does not exist");

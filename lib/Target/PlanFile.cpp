@@ -38,7 +38,8 @@ static Json toJson(ArrayRef<int64_t> numbers) {
   return Json(std::vector<int64_t>(numbers.begin(), numbers.end()));
 }
 
-/// Per dim the axes that shard it, and the number of equal blocks where it is not one.
+/// Per dim the axes that shard it, and the number of equal blocks, or the sizes of others, where it is not
+/// one.
 static Json toJson(LayoutAttr layout) {
   Json dims = Json::array();
   if (layout)
@@ -50,7 +51,8 @@ static Json toJson(LayoutAttr layout) {
           name += ":(" + std::to_string(axis.getPreSize()) + ")" + std::to_string(axis.getSize());
         axes.push_back(name);
       }
-      dims.push_back(dim.getBlocks() == 1 ? axes : Json{{"axes", axes}, {"blocks", dim.getBlocks()}});
+      Json blocks = dim.hasUnequalBlocks() ? toJson(dim.getBlocks()) : Json(dim.countBlocks());
+      dims.push_back(dim.countBlocks() == 1 ? axes : Json{{"axes", axes}, {"blocks", blocks}});
     }
   return dims;
 }

@@ -15,12 +15,13 @@ static constexpr llvm::StringLiteral kSchema = R"json({
     "axis": {"type": "string", "description": "A mesh axis, or a factor of one: 'tp:(1)2' has 1 rank before it and 2 of its own."},
     "axes": {"type": "array", "items": {"$ref": "#/$defs/axis"}},
     "layout": {
-      "description": "Per dimension the axes that shard it, outermost first, and into how many equal blocks it is divided before.",
+      "description": "Per dimension the axes that shard it, outermost first, and into how many equal blocks, or blocks of which sizes, it is divided before.",
       "type": "array",
       "items": {"anyOf": [
         {"$ref": "#/$defs/axes"},
         {"type": "object", "additionalProperties": false, "required": ["axes", "blocks"],
-         "properties": {"axes": {"$ref": "#/$defs/axes"}, "blocks": {"type": "integer", "minimum": 2}}}]}
+         "properties": {"axes": {"$ref": "#/$defs/axes"}, "blocks": {"anyOf": [{"type": "integer", "minimum": 2},
+          {"type": "array", "minItems": 2, "items": {"type": "integer", "minimum": 1}}]}}}]}
     },
     "offsets": {
       "description": "Per pipeline coordinate the place in the rank's arena, in bytes; null where it is not held.",

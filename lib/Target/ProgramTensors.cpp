@@ -40,6 +40,7 @@ private:
   ProgramPlan &plan;
   SmallVector<TensorEntry> gradients, moments, loss, counter, norm, rate;
   std::map<int64_t, TensorEntry> outputs; ///< By number.
+  int blockTables = 0;
 };
 
 } // namespace
@@ -53,7 +54,13 @@ std::string TensorTables::describeDim(int64_t size, DimShardingAttr dim) {
                        ? formatv("{{{0}}", number).str()
                        : formatv("{{{0}, {1}, {2}}", number, axis.getPreSize(), axis.getSize()).str());
   }
-  return formatv("{{{0}, {1}, {{{2}}}", size, dim ? dim.getBlocks() : 1, llvm::join(axes, ", "));
+  std::string sizes;
+  if (dim && dim.hasUnequalBlocks()) {
+    sizes = formatv("kBlocks_{0}", blockTables++);
+    writer.write(formatv("static const std::int64_t {0}[] = {{{1}};", sizes, joinNumbers(dim.getBlocks())));
+    sizes = ", " + sizes;
+  }
+  return formatv("{{{0}, {1}, {{{2}}{3}}", size, dim ? dim.countBlocks() : 1, llvm::join(axes, ", "), sizes);
 }
 
 FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRef table, size_t index) {

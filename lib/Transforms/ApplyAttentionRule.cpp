@@ -265,12 +265,12 @@ private:
   LayoutAttr layout(bool isSharded, bool isPartial) const {
     MLIRContext *context = axis.getContext();
     auto ref = AxisRefAttr::get(axis);
-    auto none = DimShardingAttr::get(context, {}, 1);
+    auto none = DimShardingAttr::get(context, {}, {});
     SmallVector<PartialAttr> partial;
     if (isPartial)
       partial.push_back(PartialAttr::get(context, ref, StringAttr::get(context, "sum")));
     return LayoutAttr::get(context, FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
-                           {isSharded ? DimShardingAttr::get(context, {ref}, 1) : none, none}, partial);
+                           {isSharded ? DimShardingAttr::get(context, {ref}, {}) : none, none}, partial);
   }
 
   std::optional<double> all(ArrayRef<RankedTensorType> types, bool scattered) const {

@@ -128,7 +128,7 @@ private:
     SmallVector<AxisRefAttr> axes;
     if (getMicrobatches(module) > 1)
       axes.push_back(AxisRefAttr::get(builder.getStringAttr(kMicrobatchAxis)));
-    Value numbers = getNumbers(program, "microbatch", count, DimShardingAttr::get(op.getContext(), axes, 1));
+    Value numbers = getNumbers(program, "microbatch", count, DimShardingAttr::get(op.getContext(), axes, {}));
     auto type = RankedTensorType::get({count}, typeOf(like).getElementType());
     Value powers = nn::SubOp::create(builder, loc, nn::ConvertOp::create(builder, loc, type, numbers),
                                      number(like, static_cast<double>(count - 1)));

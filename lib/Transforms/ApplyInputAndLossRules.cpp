@@ -39,6 +39,9 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
         FailureOr<Placement> stated = parsePlacement(rule, text);
         if (failed(stated))
           return failure();
+        if (!stated->blocks.empty())
+          return emitError(rule.getLoc())
+                 << "input \"" << input.getName() << "\" cannot be sharded in blocks, only as a whole";
         placement = *stated;
       }
     if (!placement.shardDim)

@@ -433,7 +433,7 @@ private:
       for (AxisRefAttr axis : dim.getAxes())
         if (!batchAxes.contains(axis.getName()))
           axes.push_back(axis);
-      dims.push_back(DimShardingAttr::get(layout.getContext(), axes, axes.empty() ? 1 : dim.getBlocks()));
+      dims.push_back(dim.withAxes(axes));
     }
     return LayoutAttr::get(layout.getContext(), layout.getMesh(), dims, {});
   }

@@ -211,13 +211,23 @@ private:
       return emitAtPort(value, "\"" + text.getValue() + "\" names a dim that a port of module " + moduleName +
                                    ", with " + Twine(type.getRank()) + " dims, does not have");
     layout = shardDim(module, layout, dim, axis, placement->blocks);
-    int64_t parts = placement->blocks;
-    for (AxisRefAttr ref : layout.getDims()[dim].getAxes())
+    return placement->blocks.empty() ? success() : checkBlocks(layout.getDims()[dim], dim, value);
+  }
+
+  /// Blocks must make up the dim, and the axes divide each.
+  LogicalResult checkBlocks(DimShardingAttr sharding, int64_t dim, Value value) {
+    int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(dim), parts = sharding.countBlocks();
+    std::string port = "a port of module " + moduleName.str() + " has " + std::to_string(size) +
+                       " elements in dim " + std::to_string(dim) + ", which ";
+    if (sharding.hasUnequalBlocks()) {
+      parts = 1;
+      if (int64_t sum = llvm::sum_of(sharding.getBlocks()); sum != size)
+        return emitAtPort(value, port + "blocks of " + Twine(sum) + " in all do not make up");
+    }
+    for (AxisRefAttr ref : sharding.getAxes())
       parts *= getAxisSize(module, ref);
-    if (type.getDimSize(dim) % parts && placement->blocks > 1)
-      return emitAtPort(value, "a port of module " + moduleName + " has " + Twine(type.getDimSize(dim)) +
-                                   " elements in dim " + Twine(dim) + ", which " + Twine(parts) +
-                                   " parts do not divide");
+    if (!cutsEvenly(module, size, sharding))
+      return emitAtPort(value, port + Twine(parts) + " parts do not divide");
     return success();
   }
 

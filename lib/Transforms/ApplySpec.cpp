@@ -19,6 +19,27 @@ using namespace plumb;
 // Placements
 //===----------------------------------------------------------------------===//
 
+/// Reads `3` or `[64, 32, 32]` from the front of a text.
+static LogicalResult consumeBlocks(StringRef &text, SmallVector<int64_t> &blocks) {
+  int64_t number;
+  if (!text.consume_front("[")) {
+    if (text.consumeInteger(10, number) || number < 1)
+      return failure();
+    blocks = equalBlocks(number);
+    return success();
+  }
+  SmallVector<int64_t> sizes;
+  do {
+    text = text.ltrim();
+    if (text.consumeInteger(10, number) || number < 1)
+      return failure();
+    sizes.push_back(number);
+    text = text.ltrim();
+  } while (text.consume_front(","));
+  blocks = blocksOfSizes(sizes);
+  return success(text.consume_front("]"));
+}
+
 FailureOr<Placement> plumb::parsePlacement(Operation *op, StringRef text) {
   StringRef rest = text.trim();
   if (rest == "replicate")
@@ -30,18 +51,19 @@ FailureOr<Placement> plumb::parsePlacement(Operation *op, StringRef text) {
     rest = rest.ltrim();
     if (rest.consume_front(",")) {
       rest = rest.ltrim();
-      if (!rest.consume_front("blocks=") || rest.consumeInteger(10, placement.blocks))
+      if (!rest.consume_front("blocks=") || failed(consumeBlocks(rest, placement.blocks)))
         rest = "?";
     }
-    if (rest.trim() == ")" && placement.blocks >= 1)
+    if (rest.trim() == ")")
       return placement;
   }
   return emitError(op->getLoc()) << "\"" << text
                                  << "\" is no placement of a tensor that is stored; expected \"replicate\", "
-                                    "\"shard(N)\" or \"shard(N, blocks=B)\"";
+                                    "\"shard(N)\", \"shard(N, blocks=B)\" or \"shard(N, blocks=[B, C])\"";
 }
 
-LayoutAttr plumb::shardDim(ModuleOp module, LayoutAttr layout, int64_t dim, StringRef axis, int64_t blocks) {
+LayoutAttr plumb::shardDim(ModuleOp module, LayoutAttr layout, int64_t dim, StringRef axis,
+                           ArrayRef<int64_t> blocks) {
   auto ref = AxisRefAttr::get(StringAttr::get(module.getContext(), axis));
   if (getAxisSize(module, ref) == 1)
     return layout;

@@ -10,17 +10,18 @@ namespace plumb {
 
 /// A placement of the plan language on one axis.
 struct Placement {
-  std::optional<int64_t> shardDim; ///< As written, possibly negative; nothing: replicated.
-  int64_t blocks = 1;
+  std::optional<int64_t> shardDim;   ///< As written, possibly negative; nothing: replicated.
+  llvm::SmallVector<int64_t> blocks; ///< As DimShardingAttr has them.
 };
 
-/// Parses `replicate`, `shard(N)` or `shard(N, blocks=B)`; the error is given to `op`'s location.
+/// Parses `replicate`, `shard(N)`, `shard(N, blocks=B)` or `shard(N, blocks=[B, C])`; the error is given to
+/// `op`'s location.
 mlir::FailureOr<Placement> parsePlacement(mlir::Operation *op, llvm::StringRef text);
 
-/// Adds `axis` (a whole one) to the sharding of a dim, innermost, within `blocks` equal blocks. Axes of size
-/// 1 shard nothing and are left out.
+/// Adds `axis` (a whole one) to the sharding of a dim, innermost, within each of `blocks`. Axes of size 1
+/// shard nothing and are left out.
 LayoutAttr shardDim(mlir::ModuleOp module, LayoutAttr layout, int64_t dim, llvm::StringRef axis,
-                    int64_t blocks = 1);
+                    llvm::ArrayRef<int64_t> blocks = {});
 
 /// Makes those parameters one that the plan declares to be.
 mlir::LogicalResult applyAliasRules(mlir::ModuleOp module, ProgramOp program);

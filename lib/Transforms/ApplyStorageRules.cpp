@@ -30,7 +30,7 @@ static LayoutAttr shardFurther(ModuleOp module, LayoutAttr layout, RankedTensorT
   for (AxisRefAttr ref : before.getAxes())
     parts *= getAxisSize(module, ref);
   bool mayBeUneven =
-      !evenly && after.getBlocks() == 1 && rows / parts >= getAxisSize(module, after.getAxes().back());
+      !evenly && after.countBlocks() == 1 && rows / parts >= getAxisSize(module, after.getAxes().back());
   return mayBeUneven || cutsEvenly(module, rows, after) ? result : LayoutAttr();
 }
 

@@ -30,11 +30,13 @@ struct DigitStep {
   }
 
   /// Whether shards of a tensor of `shape` differ in size by the last axis of a dim only: then padding lies
-  /// at the end of the dim, on the last ranks.
+  /// at the end of the dim, on the last ranks. Dims whose cut changes are in blocks of one size, if in
+  /// blocks.
   bool isPaddedAtEnd(llvm::ArrayRef<int64_t> shape) const {
     return llvm::all_of(llvm::zip_equal(before.dims, after.dims, shape), [](auto entry) {
       auto &[from, to, size] = entry;
-      return isPaddedAtEnd(from, size) && isPaddedAtEnd(to, size);
+      bool inUnequalBlocks = !from.blockSizes.empty() || !to.blockSizes.empty();
+      return isPaddedAtEnd(from, size) && isPaddedAtEnd(to, size) && (from == to || !inUnequalBlocks);
     });
   }
 

@@ -124,7 +124,7 @@ LayoutAttr LayoutSearch::wantedBy(OpOperand &use, LayoutAttr layout, LayoutCost 
 static LogicalResult verifyPort(ModuleOp module, BoundaryOp boundary, LayoutAttr layout) {
   auto type = cast<RankedTensorType>(boundary.getResult().getType());
   for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
-    int64_t parts = sharding.getBlocks();
+    int64_t parts = sharding.countBlocks();
     std::string text;
     for (AxisRefAttr axis : sharding.getAxes()) {
       parts *= getAxisSize(module, axis);
@@ -132,9 +132,9 @@ static LogicalResult verifyPort(ModuleOp module, BoundaryOp boundary, LayoutAttr
               std::to_string(getAxisSize(module, axis));
     }
     bool mayBeUneven =
-        sharding.getBlocks() == 1 && parts <= type.getDimSize(dim) &&
+        sharding.countBlocks() == 1 && parts <= type.getDimSize(dim) &&
         llvm::none_of(sharding.getAxes(), [](AxisRefAttr axis) { return axis.getName() == kMicrobatchAxis; });
-    if (type.getDimSize(dim) % parts == 0 || mayBeUneven)
+    if (cutsEvenly(module, type.getDimSize(dim), sharding) || mayBeUneven)
       continue;
     InFlightDiagnostic diagnostic = emitError(boundary.getLoc());
     diagnostic << "port \"" << boundary.getPort() << "\" of module " << boundary.getOwner() << " has "

@@ -153,7 +153,7 @@ private:
       made.setAxis(axis);
     }
     if (blocks)
-      made.setBlocks(*blocks);
+      made.setBlocks(equalBlocks(*blocks));
     if (inputs)
       made.setInDstAttr(inputs);
     if (outputs)

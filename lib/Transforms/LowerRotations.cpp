@@ -119,8 +119,8 @@ LogicalResult Lowering::lower(RotateOp op) {
   DimShardingAttr sharding = layout ? layout.getDims()[dim] : DimShardingAttr();
   if (!sharding || sharding.getAxes().empty())
     return success();
-  if (sharding.getBlocks() > 1)
-    return emitModelError(op) << "rotates a dim of which " << sharding.getBlocks()
+  if (sharding.countBlocks() > 1)
+    return emitModelError(op) << "rotates a dim of which " << sharding.countBlocks()
                               << " blocks are sharded, which is not supported";
   SmallVector<StringRef> names;
   std::vector<std::string> texts;

@@ -45,7 +45,7 @@ LayoutAttr plumb::canonicalized(ModuleOp module, LayoutAttr layout) {
     SmallVector<AxisRefAttr> axes;
     for (AxisRefAttr axis : dim.getAxes())
       appendAxis(module, axes, axis);
-    dims.push_back(DimShardingAttr::get(layout.getContext(), axes, axes.empty() ? 1 : dim.getBlocks()));
+    dims.push_back(dim.withAxes(axes));
   }
   SmallVector<PartialAttr> partial(layout.getPartial());
   llvm::sort(partial, [](PartialAttr a, PartialAttr b) {
@@ -64,7 +64,7 @@ LayoutAttr plumb::withoutAxes(LayoutAttr layout, llvm::function_ref<bool(StringR
     for (AxisRefAttr axis : dim.getAxes())
       if (!drop(axis.getName().getValue()))
         axes.push_back(axis);
-    dims.push_back(DimShardingAttr::get(layout.getContext(), axes, axes.empty() ? 1 : dim.getBlocks()));
+    dims.push_back(dim.withAxes(axes));
   }
   SmallVector<PartialAttr> partial;
   for (PartialAttr entry : layout.getPartial())
@@ -119,8 +119,10 @@ void OpSharding::addResult(unsigned index, LayoutAttr wanted) {
 bool OpSharding::readDim(DimShardingAttr sharding, ArrayRef<int> members, Cuts &read) const {
   if (sharding.getAxes().empty())
     return true;
+  if (sharding.hasUnequalBlocks())
+    return readUnequalBlocks(sharding, members, read);
   size_t member = 0;
-  int64_t blocks = sharding.getBlocks();
+  int64_t blocks = sharding.countBlocks();
   while (member < members.size() && blocks > 1 && blocks % rule.factors[members[member]].size == 0)
     blocks /= rule.factors[members[member++]].size;
   if (blocks > 1) {
@@ -143,6 +145,44 @@ bool OpSharding::readDim(DimShardingAttr sharding, ArrayRef<int> members, Cuts &
     read[members[at]].axes.push_back(axis);
   }
   return true;
+}
+
+/// The axes cut the first factor of the dim, within blocks that are whole numbers of all the others.
+bool OpSharding::readUnequalBlocks(DimShardingAttr sharding, ArrayRef<int> members, Cuts &read) const {
+  int64_t parts = product(sharding.getAxes()), inner = 1;
+  for (int factor : members.drop_front())
+    inner *= rule.factors[factor].size;
+  Cut &cut = read[members.front()];
+  cut.axes.assign(sharding.getAxes().begin(), sharding.getAxes().end());
+  for (int64_t block : sharding.getBlocks()) {
+    if (block % (inner * parts))
+      return false;
+    cut.sizes.push_back(block / inner);
+  }
+  return true;
+}
+
+/// How what is cut into pieces, or joined from them, is to be cut so that it, or a piece, has its layout.
+std::optional<OpSharding::Cut> OpSharding::cutOfPieces(const Cuts &read) const {
+  Cut result;
+  for (int part : rule.pieces->parts) {
+    result.sizes.push_back(rule.factors[part].size);
+    if (const Cut &cut = read[part]; cut.blocks == 1 && cut.sizes.empty() && !cut.axes.empty())
+      result.axes = cut.axes;
+  }
+  if (const Cut &whole = read[rule.pieces->whole]; whole.sizes == result.sizes)
+    result.axes = whole.axes;
+  int64_t parts = product(result.axes);
+  bool isCut =
+      !result.axes.empty() && llvm::all_of(result.sizes, [&](int64_t size) { return size % parts == 0; });
+  return isCut ? std::optional(result) : std::nullopt;
+}
+
+/// A piece is cut as that is of which it is one.
+OpSharding::Cut OpSharding::cutOf(int factor, const Cuts &cuts) const {
+  if (rule.pieces && llvm::is_contained(rule.pieces->parts, factor))
+    return {cuts[rule.pieces->whole].axes};
+  return cuts[factor];
 }
 
 /// Whether all other factors of a dim have one iteration.
@@ -221,8 +261,14 @@ LogicalResult OpSharding::emitInexpressible(unsigned index, unsigned dim, DimSha
   llvm::interleaveComma(sharding.getAxes(), diagnostic, [&](AxisRefAttr axis) {
     diagnostic << "\"" << axis.getName().getValue() << "\" = " << getAxisSize(module, axis);
   });
-  if (sharding.getBlocks() != 1)
-    diagnostic << " in " << sharding.getBlocks() << " blocks";
+  if (sharding.hasUnequalBlocks()) {
+    std::string sizes;
+    llvm::raw_string_ostream stream(sizes);
+    printBlocks(stream, sharding.getBlocks());
+    diagnostic << " in blocks of " << sizes;
+  } else if (sharding.countBlocks() != 1) {
+    diagnostic << " in " << sharding.countBlocks() << " blocks";
+  }
   diagnostic << ", but it is made of ";
   llvm::interleave(
       rule.operands[index][dim], diagnostic, [&](int factor) { diagnostic << rule.factors[factor].size; },
@@ -231,9 +277,15 @@ LogicalResult OpSharding::emitInexpressible(unsigned index, unsigned dim, DimSha
 }
 
 void OpSharding::addCandidates(const Cuts &read) {
+  if (rule.pieces)
+    if (std::optional<Cut> cut = cutOfPieces(read))
+      if (Candidate candidate{rule.pieces->whole, *cut}; !llvm::is_contained(candidates, candidate))
+        candidates.push_back(candidate);
   for (auto [factor, cut] : llvm::enumerate(read)) {
     Candidate candidate{static_cast<int>(factor), cut};
     bool isWhole = rule.factors[factor].kind == FactorKind::Replicated && !rule.factors[factor].expanded;
+    if (!cut.sizes.empty() && rule.factors[factor].expanded)
+      continue;
     if (!cut.axes.empty() && isUneven(static_cast<int>(factor), cut) &&
         !mayBeUneven(static_cast<int>(factor)))
       continue;
@@ -300,17 +352,20 @@ void OpSharding::enumerate(size_t next, Cuts &cuts, SmallVectorImpl<OpLayouts> &
 }
 
 /// The cut factors of a dim are adjacent, all but the last are cut completely, and only the first may be cut
-/// in blocks: unshards the inner factors of dims that are otherwise.
+/// in blocks, and in unequal ones only if it is the first factor of all: unshards the inner factors of dims
+/// that are otherwise.
 void OpSharding::dropInexpressible(Cuts &cuts) const {
   auto dropIn = [&](const ShardingRule::Tensor &tensor) {
     for (const ShardingRule::Dim &dim : tensor) {
-      bool begun = false, open = false;
+      bool begun = false, open = false, isInner = false;
       for (int factor : dim) {
         bool isCut = !cuts[factor].axes.empty();
-        if (isCut && (open || (begun && cuts[factor].blocks != 1)))
+        bool inUnequal = !cuts[factor].sizes.empty();
+        if (isCut && (open || (begun && cuts[factor].blocks != 1) || (isInner && inUnequal)))
           cuts[factor] = Cut();
         else if (isCut)
           begun = true;
+        isInner |= rule.factors[factor].size != 1;
         if (begun && rule.factors[factor].size != 1)
           open |= product(cuts[factor].axes) != rule.factors[factor].size;
       }
@@ -394,11 +449,18 @@ LayoutAttr OpSharding::layoutOf(const ShardingRule::Tensor &tensor, const Cuts &
   SmallVector<DimShardingAttr> dims;
   for (const ShardingRule::Dim &dim : tensor) {
     Axes list;
-    int64_t blocks = 1, before = 1;
-    for (int factor : dim) {
-      if (list.empty() && !cuts[factor].axes.empty())
-        blocks = before * cuts[factor].blocks;
-      llvm::append_range(list, cuts[factor].axes);
+    SmallVector<int64_t> blocks;
+    int64_t before = 1;
+    for (auto [position, factor] : llvm::enumerate(dim)) {
+      Cut cut = cutOf(factor, cuts);
+      if (list.empty() && !cut.axes.empty()) {
+        blocks = cut.sizes.empty() ? equalBlocks(before * cut.blocks) : cut.sizes;
+        if (!cut.sizes.empty())
+          for (int inner : ArrayRef(dim).drop_front(position + 1))
+            for (int64_t &size : blocks)
+              size *= rule.factors[inner].size;
+      }
+      llvm::append_range(list, cut.axes);
       before *= rule.factors[factor].size;
     }
     dims.push_back(DimShardingAttr::get(context, list, blocks));

@@ -115,7 +115,7 @@ private:
   /// A layout of `rank` dims that shards only dim `d`, as `sharding` says.
   LayoutAttr layoutWith(LayoutAttr like, size_t rank, size_t d, DimShardingAttr sharding) {
     MLIRContext *context = module.getContext();
-    SmallVector<DimShardingAttr> dims(rank, DimShardingAttr::get(context, {}, 1));
+    SmallVector<DimShardingAttr> dims(rank, DimShardingAttr::get(context, {}, {}));
     if (sharding)
       dims[d] = sharding;
     return LayoutAttr::get(context, like.getMesh(), dims, {});

@@ -42,7 +42,10 @@ redistribution::Layout RedistributionPlans::toCore(LayoutAttr layout) const {
   };
   for (DimShardingAttr dim : layout.getDims()) {
     redistribution::DimSharding sharding;
-    sharding.blocks = dim.getBlocks();
+    if (dim.hasUnequalBlocks())
+      sharding.blockSizes = dim.getBlocks();
+    else
+      sharding.blocks = dim.countBlocks();
     for (AxisRefAttr axis : dim.getAxes())
       if (axis.getName() != kMicrobatchAxis)
         sharding.axes.push_back(convert(axis));

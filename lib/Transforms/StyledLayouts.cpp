@@ -31,7 +31,8 @@ FailureOr<LayoutAttr> StyledLayouts::get(LayoutRuleOp rule, ParameterOp paramete
   if (!*dim)
     return layout;
   int64_t unit = rule.getUnit() ? static_cast<int64_t>(*rule.getUnit()) : findUnit(parameter, **dim);
-  if (failed(shard(rule, parameter, layout, **dim, getStyleAxis(rule), rule.getBlocks().value_or(1), unit)))
+  if (failed(shard(rule, parameter, layout, **dim, getStyleAxis(rule),
+                   rule.getBlocks().value_or(ArrayRef<int64_t>()), unit)))
     return failure();
   return layout;
 }
@@ -109,15 +110,17 @@ int64_t StyledLayouts::findUnit(ParameterOp parameter, int64_t dim) {
     nn::ShardingRule rule = op.getShardingRule();
     SmallVector<int> shardable;
     for (int factor : rule.operands[use->getOperandNumber()][dim])
-      if (rule.factors[factor].kind == FactorKind::Parallel)
+      if (rule.factors[factor].kind == FactorKind::Parallel || (rule.pieces && factor == rule.pieces->whole))
         shardable.push_back(factor);
     int64_t unit = 1;
     for (int factor : llvm::drop_begin(shardable, std::min<size_t>(1, shardable.size())))
       unit *= rule.factors[factor].size;
     if (unit != 1 || shardable.size() != 1)
       return unit;
+    // Of pieces that differ in size the first is followed.
+    int followed = rule.pieces && shardable[0] == rule.pieces->whole ? rule.pieces->parts[0] : shardable[0];
     auto *found = llvm::find_if(rule.results[0], [&](const nn::ShardingRule::Dim &members) {
-      return llvm::is_contained(members, shardable[0]);
+      return llvm::is_contained(members, followed);
     });
     if (found == rule.results[0].end())
       return 1;
@@ -128,7 +131,7 @@ int64_t StyledLayouts::findUnit(ParameterOp parameter, int64_t dim) {
 }
 
 LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout, int64_t dim,
-                                   StringRef axis, int64_t blocks, int64_t unit) {
+                                   StringRef axis, ArrayRef<int64_t> blocks, int64_t unit) {
   auto type = cast<RankedTensorType>(parameter.getType());
   int64_t normalized = dim < 0 ? dim + type.getRank() : dim;
   if (normalized < 0 || normalized >= type.getRank()) {
@@ -138,7 +141,10 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
     diagnostic.attachNote(parameter.getLoc()) << "the parameter";
     return diagnostic;
   }
-  int64_t rows = type.getDimSize(normalized), ranks = mesh.getAxisSize(axis), parts = blocks;
+  if (blocks.size() > 1)
+    return shardUnequal(rule, parameter, layout, normalized, axis, blocks, unit);
+  int64_t count = blocks.empty() ? 1 : blocks.front();
+  int64_t rows = type.getDimSize(normalized), ranks = mesh.getAxisSize(axis), parts = count;
   for (AxisRefAttr ref : layout.getDims()[normalized].getAxes())
     parts *= getAxisSize(module, ref);
   auto refuse = [&]() -> LogicalResult {
@@ -154,8 +160,8 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
     if (unit > 1 && rows % unit == 0)
       diagnostic << ", " << rows / unit << " units of " << unit;
     diagnostic << ", which " << axis << " = " << ranks;
-    if (blocks > 1)
-      diagnostic << " times " << blocks << " blocks";
+    if (count > 1)
+      diagnostic << " times " << count << " blocks";
     diagnostic << " does not divide";
     diagnostic.attachNote(parameter.getLoc()) << "the parameter, " << type;
     return diagnostic;
@@ -164,7 +170,7 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
     return refuse();
   int64_t units = rows / unit;
   // Rows without a structure may be shared out unevenly; experts that are none would keep ranks idle.
-  bool isPlain = unit == 1 && blocks == 1 && rule.getStyle() != "expert";
+  bool isPlain = unit == 1 && count == 1 && rule.getStyle() != "expert";
   if (units % (parts * ranks) == 0 || isPlain) {
     layout = shardDim(module, layout, normalized, axis, blocks);
     return success();
@@ -177,8 +183,36 @@ LogicalResult StyledLayouts::shard(LayoutRuleOp rule, ParameterOp parameter, Lay
     MLIRContext *context = module.getContext();
     SmallVector<DimShardingAttr> dims(layout.getDims());
     dims[normalized] = DimShardingAttr::get(
-        context, {AxisRefAttr::get(context, StringAttr::get(context, axis), 1, units)}, 1);
+        context, {AxisRefAttr::get(context, StringAttr::get(context, axis), 1, units)}, {});
     layout = LayoutAttr::get(context, layout.getMesh(), dims, layout.getPartial());
   }
+  return success();
+}
+
+/// Blocks of different sizes, as the queries, keys and values of grouped-query attention have: each is shared
+/// out in whole units.
+LogicalResult StyledLayouts::shardUnequal(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout,
+                                          int64_t dim, StringRef axis, ArrayRef<int64_t> blocks,
+                                          int64_t unit) {
+  int64_t rows = cast<RankedTensorType>(parameter.getType()).getDimSize(dim), parts = mesh.getAxisSize(axis);
+  auto refuse = [&]() -> InFlightDiagnostic {
+    std::string sizes;
+    llvm::raw_string_ostream stream(sizes);
+    printBlocks(stream, blocks);
+    InFlightDiagnostic diagnostic = emitError(rule.getLoc());
+    diagnostic.attachNote(parameter.getLoc()) << "the parameter, " << parameter.getType();
+    diagnostic << "parameter " << parameter.getSymName() << " has " << rows << " rows in dim " << dim
+               << ", in blocks of " << sizes;
+    return diagnostic;
+  };
+  if (int64_t sum = llvm::sum_of(blocks); sum != rows)
+    return refuse() << ", which are " << sum << " rows in all";
+  for (AxisRefAttr ref : layout.getDims()[dim].getAxes())
+    parts *= getAxisSize(module, ref);
+  for (int64_t block : blocks)
+    if (block % unit || block / unit % parts)
+      return refuse() << "; " << axis << " = " << mesh.getAxisSize(axis) << " does not divide the one of "
+                      << block << (unit > 1 ? ", in units of " + std::to_string(unit) : std::string());
+  layout = shardDim(module, layout, dim, axis, blocks);
   return success();
 }

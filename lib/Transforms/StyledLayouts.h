@@ -25,7 +25,7 @@ public:
   /// elements that stay together, an axis that has more ranks than there are units is split: the units are
   /// sharded over its outer part and repeated over the inner one.
   mlir::LogicalResult shard(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout, int64_t dim,
-                            llvm::StringRef axis, int64_t blocks, int64_t unit = 1);
+                            llvm::StringRef axis, llvm::ArrayRef<int64_t> blocks, int64_t unit = 1);
 
   LayoutAttr replicated(ParameterOp parameter);
 
@@ -34,6 +34,8 @@ private:
                                                     llvm::StringRef moduleName);
   ParameterOp findStandIn(ParameterOp parameter, llvm::StringRef moduleName);
   int64_t findUnit(ParameterOp parameter, int64_t dim);
+  mlir::LogicalResult shardUnequal(LayoutRuleOp rule, ParameterOp parameter, LayoutAttr &layout, int64_t dim,
+                                   llvm::StringRef axis, llvm::ArrayRef<int64_t> blocks, int64_t unit);
 
   mlir::ModuleOp module;
   MeshOp mesh;

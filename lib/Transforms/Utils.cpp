@@ -32,10 +32,12 @@ int64_t plumb::getAxisSize(ModuleOp module, AxisRefAttr axis) {
 }
 
 bool plumb::cutsEvenly(ModuleOp module, int64_t size, DimShardingAttr dim) {
-  int64_t parts = dim.getAxes().empty() ? 1 : dim.getBlocks();
+  int64_t parts = 1;
   for (AxisRefAttr axis : dim.getAxes())
     parts *= getAxisSize(module, axis);
-  return size % parts == 0;
+  if (dim.hasUnequalBlocks())
+    return llvm::all_of(dim.getBlocks(), [&](int64_t block) { return block % parts == 0; });
+  return dim.getAxes().empty() || size % (parts * dim.countBlocks()) == 0;
 }
 
 RankedTensorType plumb::getLocalType(ModuleOp module, RankedTensorType global, LayoutAttr layout) {

@@ -99,7 +99,7 @@ LayoutAttr LayoutVerifier::without(LayoutAttr layout, ArrayRef<StringRef> axes) 
   SmallVector<DimShardingAttr> dims;
   for (DimShardingAttr dim : layout.getDims()) {
     SmallVector<AxisRefAttr> kept = llvm::filter_to_vector(dim.getAxes(), isKept);
-    dims.push_back(DimShardingAttr::get(layout.getContext(), kept, kept.empty() ? 1 : dim.getBlocks()));
+    dims.push_back(dim.withAxes(kept));
   }
   SmallVector<PartialAttr> partial =
       llvm::filter_to_vector(layout.getPartial(), [&](PartialAttr entry) { return isKept(entry.getAxis()); });

@@ -116,10 +116,10 @@ private:
     RankedTensorType local = getLocalType(module, type, layout);
     for (ArrayRef<AxisRefAttr> axes : choices)
       for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
-        int64_t parts = dim.getBlocks();
+        int64_t parts = dim.countBlocks();
         for (AxisRefAttr axis : axes)
           parts *= getAxisSize(module, axis);
-        if (local.getDimSize(d) == 0 || local.getDimSize(d) % parts != 0 ||
+        if (dim.hasUnequalBlocks() || local.getDimSize(d) == 0 || local.getDimSize(d) % parts != 0 ||
             !cutsEvenly(module, type.getDimSize(d), dim))
           continue;
         SmallVector<DimShardingAttr> dims(layout.getDims());

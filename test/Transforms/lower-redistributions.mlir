@@ -121,3 +121,20 @@ plumb.stage @uneven index 0 {
   // CHECK: nn.split {{.*}} -> (tensor<1x10x1xf32>, tensor<1x2x1xf32>)
   %3 = plumb.redistribute %x from <@mesh, [{"dp"}, {"tp"}]> to <@mesh, [{"dp", "tp"}, {}]> global tensor<8x10xf32> : (tensor<4x3xf32>) -> tensor<1x10xf32>
 }
+
+// -----
+
+// Blocks that differ in size are joined by messages, a dim beside them by a collective.
+
+// CHECK-LABEL: plumb.stage @unequal
+plumb.mesh @mesh ["dp" = 2, "tp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
+plumb.stage @unequal index 0 {
+  %x = plumb.input "x" index 0 : tensor<8x4xf32>
+  // CHECK-NOT: ccl.all_gather
+  // CHECK: ccl.exchange
+  // CHECK: ccl.copy {{.*}} -> tensor<16x4xf32>
+  %0 = plumb.redistribute %x from <@mesh, [{"tp"} blocks [8, 4, 4], {}]> to <@mesh, [{}, {}]> global tensor<16x4xf32> : (tensor<8x4xf32>) -> tensor<16x4xf32>
+  // CHECK: ccl.all_gather {{.*}} -> tensor<2x8x4xf32>
+  %1 = plumb.redistribute %x from <@mesh, [{"tp"} blocks [8, 4, 4], {"dp"}]> to <@mesh, [{"tp"} blocks [8, 4, 4], {}]> global tensor<16x8xf32> : (tensor<8x4xf32>) -> tensor<8x8xf32>
+}

@@ -51,3 +51,28 @@ plumb.program @model {
   %b = plumb.load @b : tensor<4x1xf32>
   %c = nn.add %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
 }
+
+// -----
+
+// Queries, keys and values of different sizes, from one product: each is sharded by heads, and so is its gradient.
+
+// CHECK-LABEL: plumb.program @grouped
+// CHECK: %[[Y:.*]] = nn.einsum "bi,oi->bo"{{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {"tp"} blocks [8, 4, 4]]>]
+// CHECK: nn.split %[[Y]] dim 1 {plumb.layouts = [#plumb.layout<@mesh, [{}, {"tp"}]>, #plumb.layout<@mesh, [{}, {"tp"}]>, #plumb.layout<@mesh, [{}, {"tp"}]>]
+// CHECK: nn.view %{{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {"tp"}, {}]>]
+// CHECK: %[[C:.*]] = nn.cat {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {"tp"} blocks [8, 4, 4]]>]
+// CHECK: nn.view %[[C]] {{.*}}plumb.layouts = [#plumb.layout<@mesh, [{}, {"tp"} blocks [4, 2, 2], {}]>]
+plumb.mesh @mesh ["tp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 1
+plumb.parameter @qkv : tensor<16x6xf32> layout <@mesh, [{"tp"} blocks [8, 4, 4], {}]>
+plumb.program @grouped {
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{}, {}]>]} : tensor<3x6xf32>
+  %w = plumb.load @qkv : tensor<16x6xf32>
+  %y = nn.einsum "bi,oi->bo"(%x, %w) : (tensor<3x6xf32>, tensor<16x6xf32>) -> tensor<3x16xf32>
+  %q, %k, %v = nn.split %y dim 1 : (tensor<3x16xf32>) -> (tensor<3x8xf32>, tensor<3x4xf32>, tensor<3x4xf32>)
+  %h = nn.view %q : (tensor<3x8xf32>) -> tensor<3x4x2xf32>
+  %c = nn.cat %q, %k, %v dim 1 : (tensor<3x8xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x16xf32>
+  %r = nn.view %c : (tensor<3x16xf32>) -> tensor<3x8x2xf32>
+  plumb.output "h" index 0 %h : tensor<3x4x2xf32>
+  plumb.output "r" index 1 %r : tensor<3x8x2xf32>
+}

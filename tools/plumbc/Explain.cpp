@@ -41,8 +41,10 @@ static std::string layoutText(LayoutAttr layout) {
     stream << (text.empty() ? "" : "; ") << "dim " << number << " over ";
     llvm::interleaveComma(dim.getAxes(), stream,
                           [&](AxisRefAttr axis) { stream << axis.getName().getValue(); });
-    if (dim.getBlocks() > 1)
-      stream << " in each of " << dim.getBlocks() << " blocks";
+    if (dim.hasUnequalBlocks())
+      printBlocks(stream << " in each of the blocks ", dim.getBlocks());
+    else if (dim.countBlocks() > 1)
+      stream << " in each of " << dim.countBlocks() << " blocks";
   }
   return text.empty() ? "replicated" : "sharded, " + text;
 }

@@ -26,16 +26,21 @@ struct MeshAxis {
   Located<int64_t> size;
 };
 
-/// What one mesh axis does to a tensor: `shard(1)`, `shard(0, blocks=3)`, `replicate`, `partial(sum)`.
+/// What one mesh axis does to a tensor: `shard(1)`, `shard(0, blocks=3)`, `shard(0, blocks=[64, 32, 32])`,
+/// `replicate`, `partial(sum)`.
 struct Placement {
   enum class Kind { Shard, Replicate, Partial };
   Kind kind = Kind::Replicate;
-  int64_t dim = 0;    ///< Shard: the tensor dim; negative ones count from the last.
-  int64_t blocks = 1; ///< Shard: each of so many equal blocks of the dim is sharded.
+  int64_t dim = 0; ///< Shard: the tensor dim; negative ones count from the last.
+  /// Shard: each block of the dim is sharded; so many equal ones, or of these sizes. Empty: the dim is one.
+  std::vector<int64_t> blocks;
 
   /// The canonical spelling.
   std::string str() const;
 };
+
+/// `3` or `[64, 32, 32]`: blocks as a placement has them.
+std::string blocksText(const std::vector<int64_t> &blocks);
 
 /// Reads a placement in the form above; nothing if it is none.
 std::optional<Placement> parsePlacement(const std::string &text);
@@ -118,8 +123,8 @@ struct LayoutEntry {
   Located<std::string> match; ///< A glob over module names, see Glob.
   std::optional<Located<std::string>> style;
   std::optional<Located<std::string>> templateName;
-  Located<std::string> axis{"tp"}; ///< Of the style or template.
-  std::optional<Located<int64_t>> blocks;
+  Located<std::string> axis{"tp"};                     ///< Of the style or template.
+  std::optional<Located<std::vector<int64_t>>> blocks; ///< As those of a placement.
   std::optional<std::vector<ParameterLayout>> params;
   PortLayouts inSource, inTarget, outSource, outTarget;
   std::vector<std::string> outNames;
@@ -217,7 +222,7 @@ struct PlanSpec {
   std::optional<Located<std::string>> topology; ///< JSON, checked; see Redistribution/Topology.h.
   std::optional<int64_t> memoryLimit;           ///< Bytes of a rank.
   std::optional<ContextParallel> contextParallel;
-  std::optional<int64_t> bucketBytes;           ///< Of tensors that share the launch of a collective.
+  std::optional<int64_t> bucketBytes; ///< Of tensors that share the launch of a collective.
   std::optional<BatchNorm> batchNorm;
   std::optional<Located<int64_t>> seed;
   std::optional<Costs> costs;

@@ -49,9 +49,17 @@ struct SliceRange {
   auto operator<=>(const SliceRange &) const = default;
 };
 
+/// What a rank holds of one dimension: in each of `blocks` equal blocks of `blockSize` rows, `size` rows,
+/// which begin at `begin` in the first; in the tensor of the rank they begin at `localBegin` and take
+/// `padded`.
+struct DimPart {
+  std::int64_t begin, localBegin, size, padded, blocks, blockSize;
+};
+
 /// The part of a global row-major tensor that one rank holds (of one microbatch), as nested strided loops
-/// over runs of adjacent elements. All ranks' tensors have the shape of the largest part; behind a smaller
-/// one lies padding, which is zero when the slice is gathered.
+/// over runs of adjacent elements, one nest for each choice of blocks that differ in size. All ranks' tensors
+/// have the shape of the largest part; behind a smaller one lies padding, which is zero when the slice is
+/// gathered.
 class Slice {
 public:
   /// `coordinates` of a rank; `microbatch` counts only where the tensor is cut by it.
@@ -62,7 +70,7 @@ public:
   std::size_t bytes() const { return totalBytes; }
   /// Without padding.
   std::size_t denseBytes() const { return ownBytes; }
-  /// By dimension.
+  /// By dimension. No input has blocks that differ in size, of which this is the first.
   std::span<const SliceRange> ranges() const { return rangeOfDim; }
 
   void gather(const std::byte *global, std::byte *local) const;
@@ -84,14 +92,24 @@ private:
     auto operator<=>(const Loop &) const = default;
   };
 
+  struct Nest {
+    std::vector<Loop> loops;                ///< Outermost first.
+    std::size_t start = 0, localStart = 0;  ///< Byte offsets of the first run.
+    std::size_t runBytes = 0, ownBytes = 0; ///< Of one run and of all.
+    bool operator==(const Nest &) const = default;
+    auto operator<=>(const Nest &) const = default;
+  };
+
+  void addNest(std::size_t elementBytes, std::span<const std::int64_t> shape, std::span<const DimPart> parts);
+  template <class Visit>
+  static bool walkNest(const Nest &nest, const Visit &visit);
   template <class Visit>
   bool walk(const Visit &visit) const;
 
   std::vector<std::int64_t> localShape;
   std::vector<SliceRange> rangeOfDim;
-  std::vector<Loop> loops; ///< Outermost first.
-  std::size_t start = 0;   ///< Byte offset of the first run in the global tensor.
-  std::size_t runBytes = 0, ownBytes = 0, totalBytes = 0; ///< Of a run, without and with padding.
+  std::vector<Nest> nests;
+  std::size_t ownBytes = 0, totalBytes = 0; ///< Without and with padding.
 };
 
 } // namespace plumb

@@ -41,15 +41,16 @@ struct AxisFactor {
   std::int64_t pre = 1, size = 0;
 };
 
-/// One dimension of a global tensor of extent `size`, made of `blocks` equal blocks (fused QKV), each of
-/// which is cut by mesh axes, outermost first. `axes` ends at the first -1; an entry equal to the number of
-/// mesh axes stands for the reserved axis `microbatch`. An axis of n coordinates gives coordinate r the rows
-/// [min(s, f·r), min(s, f·(r+1))) of the s rows left by the axes before it, f = ceil(s/n): shards may be
-/// uneven or empty.
+/// One dimension of a global tensor of extent `size`, made of `blocks` blocks (fused QKV), equal ones or of
+/// the given sizes, each of which is cut by mesh axes, outermost first. `axes` ends at the first -1; an entry
+/// equal to the number of mesh axes stands for the reserved axis `microbatch`. An axis of n coordinates gives
+/// coordinate r the rows [min(s, f·r), min(s, f·(r+1))) of the s rows left by the axes before it, f =
+/// ceil(s/n): shards may be uneven or empty.
 struct Dim {
   std::int64_t size;
   std::int32_t blocks = 1;
   AxisFactor axes[6] = {}; ///< Outermost first, until one whose axis is -1.
+  const std::int64_t *blockSizes = nullptr;
 };
 
 inline constexpr std::size_t kAbsent = ~std::size_t(0);

@@ -60,10 +60,12 @@ public:
 private:
   using Axes = llvm::SmallVector<AxisRefAttr, 2>;
 
-  /// How one factor is cut: `axes`, outermost first, within each of `blocks` equal blocks of it.
+  /// How one factor is cut: `axes`, outermost first, within each of `blocks` equal blocks of it, or of blocks
+  /// of the given sizes.
   struct Cut {
     Axes axes;
     int64_t blocks = 1;
+    llvm::SmallVector<int64_t> sizes = {};
     bool operator==(const Cut &) const = default;
   };
   struct Candidate {
@@ -77,6 +79,9 @@ private:
   nn::FactorKind kindOf(const nn::Factor &factor) const { return factor.expanded.value_or(factor.kind); }
   int64_t product(llvm::ArrayRef<AxisRefAttr> axes) const;
   bool readDim(DimShardingAttr sharding, llvm::ArrayRef<int> members, Cuts &read) const;
+  bool readUnequalBlocks(DimShardingAttr sharding, llvm::ArrayRef<int> members, Cuts &read) const;
+  std::optional<Cut> cutOfPieces(const Cuts &read) const;
+  Cut cutOf(int factor, const Cuts &cuts) const;
   bool isAlone(int factor, llvm::ArrayRef<int> members) const;
   bool isUneven(int factor, const Cut &cut) const;
   bool mayBeUneven(int factor) const;

@@ -194,7 +194,7 @@ struct PieceRule {
 };
 } // namespace
 
-/// Equal pieces are blocks of the dim, each sharded alike; other pieces keep the dim whole.
+/// Equal pieces are blocks of the dim, each sharded alike, and so are others, see ShardingRule::Pieces.
 static PieceRule pieceRule(ArrayRef<int64_t> whole, TypeRange pieces, int64_t dim) {
   PieceRule result;
   bool equal = llvm::all_equal(pieces);
@@ -211,11 +211,15 @@ static PieceRule pieceRule(ArrayRef<int64_t> whole, TypeRange pieces, int64_t di
     result.pieces.assign(pieces.size(), dims);
     return result;
   }
-  result.whole[dim] = {result.rule.addFactor(whole[dim], FactorKind::Replicated)};
+  ShardingRule::Pieces joined{result.rule.addFactor(whole[dim], FactorKind::Replicated), {}};
+  result.whole[dim] = {joined.whole};
   for (Type type : pieces) {
-    dims[dim] = {result.rule.addFactor(cast<RankedTensorType>(type).getDimSize(dim), FactorKind::Replicated)};
+    int64_t size = cast<RankedTensorType>(type).getDimSize(dim);
+    joined.parts.push_back(result.rule.addFactor(size, FactorKind::Replicated));
+    dims[dim] = {joined.parts.back()};
     result.pieces.push_back(dims);
   }
+  result.rule.pieces = joined;
   return result;
 }
 

@@ -41,19 +41,49 @@ void AxisRefAttr::print(AsmPrinter &printer) const {
 }
 
 //===----------------------------------------------------------------------===//
-// DimShardingAttr: {"dp", "tp"} blocks 3
+// DimShardingAttr: {"dp", "tp"} blocks 3, {"tp"} blocks [64, 32, 32]
 //===----------------------------------------------------------------------===//
+
+SmallVector<int64_t> plumb::equalBlocks(int64_t count) {
+  return count == 1 ? SmallVector<int64_t>() : SmallVector<int64_t>{count};
+}
+
+SmallVector<int64_t> plumb::blocksOfSizes(ArrayRef<int64_t> sizes) {
+  if (sizes.size() <= 1 || llvm::all_equal(sizes))
+    return equalBlocks(std::max<int64_t>(1, static_cast<int64_t>(sizes.size())));
+  return SmallVector<int64_t>(sizes);
+}
+
+ParseResult plumb::parseBlocks(AsmParser &parser, SmallVectorImpl<int64_t> &blocks) {
+  int64_t count = 0;
+  OptionalParseResult isCount = parser.parseOptionalInteger(count);
+  if (isCount.has_value()) {
+    blocks = equalBlocks(count);
+    return *isCount;
+  }
+  SmallVector<int64_t> sizes;
+  ParseResult isList = parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::Square, [&] { return parser.parseInteger(sizes.emplace_back()); });
+  blocks = blocksOfSizes(sizes);
+  return isList;
+}
+
+void plumb::printBlocks(llvm::raw_ostream &os, ArrayRef<int64_t> blocks) {
+  os << (blocks.size() > 1 ? "[" : "");
+  llvm::interleaveComma(blocks, os);
+  os << (blocks.size() > 1 ? "]" : "");
+}
 
 Attribute DimShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<AxisRefAttr> axes;
-  int64_t blocks = 1;
+  SmallVector<int64_t> blocks;
   auto parseElement = [&] {
     axes.push_back(parseAxis(parser));
     return success(axes.back() != nullptr);
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseElement))
     return {};
-  if (succeeded(parser.parseOptionalKeyword("blocks")) && parser.parseInteger(blocks))
+  if (succeeded(parser.parseOptionalKeyword("blocks")) && parseBlocks(parser, blocks))
     return {};
   return DimShardingAttr::get(parser.getContext(), axes, blocks);
 }
@@ -62,8 +92,24 @@ void DimShardingAttr::print(AsmPrinter &printer) const {
   printer << "{";
   llvm::interleaveComma(getAxes(), printer.getStream(), [&](AxisRefAttr axis) { axis.print(printer); });
   printer << "}";
-  if (getBlocks() != 1)
-    printer << " blocks " << getBlocks();
+  if (!getBlocks().empty())
+    printBlocks(printer.getStream() << " blocks ", getBlocks());
+}
+
+int64_t DimShardingAttr::countBlocks() const {
+  if (getBlocks().empty())
+    return 1;
+  return hasUnequalBlocks() ? static_cast<int64_t>(getBlocks().size()) : getBlocks().front();
+}
+
+SmallVector<int64_t> DimShardingAttr::getBlockSizes(int64_t size) const {
+  if (hasUnequalBlocks())
+    return SmallVector<int64_t>(getBlocks());
+  return SmallVector<int64_t>(countBlocks(), size / countBlocks());
+}
+
+DimShardingAttr DimShardingAttr::withAxes(ArrayRef<AxisRefAttr> axes) const {
+  return DimShardingAttr::get(getContext(), axes, axes.empty() ? ArrayRef<int64_t>() : getBlocks());
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,7 +174,7 @@ void LayoutAttr::print(AsmPrinter &printer) const {
 }
 
 LayoutAttr LayoutAttr::replicated(FlatSymbolRefAttr mesh, int64_t rank) {
-  auto whole = DimShardingAttr::get(mesh.getContext(), {}, 1);
+  auto whole = DimShardingAttr::get(mesh.getContext(), {}, {});
   return LayoutAttr::get(mesh.getContext(), mesh, SmallVector<DimShardingAttr>(rank, whole), {});
 }
 

@@ -18,7 +18,7 @@ static LayoutAttr joinKept(LayoutAttr arriving, LayoutAttr stated, ArrayAttr kee
   for (auto [from, to] : llvm::zip(arriving.getDims(), stated.getDims())) {
     SmallVector<AxisRefAttr> axes;
     llvm::copy_if(from.getAxes(), std::back_inserter(axes), isKept);
-    int64_t blocks = axes.empty() ? to.getBlocks() : from.getBlocks();
+    ArrayRef<int64_t> blocks = axes.empty() ? to.getBlocks() : from.getBlocks();
     llvm::append_range(axes, to.getAxes());
     dims.push_back(DimShardingAttr::get(context, axes, blocks));
   }

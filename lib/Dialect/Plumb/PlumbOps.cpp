@@ -19,6 +19,18 @@ static ParseResult parseInteger(OpAsmParser &parser, IntegerAttr &attribute) {
   return success();
 }
 
+static ParseResult parseBlockList(OpAsmParser &parser, DenseI64ArrayAttr &attribute) {
+  SmallVector<int64_t> blocks;
+  if (parseBlocks(parser, blocks))
+    return failure();
+  attribute = parser.getBuilder().getDenseI64ArrayAttr(blocks);
+  return success();
+}
+
+static void printBlockList(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr attribute) {
+  printBlocks(printer.getStream(), attribute.asArrayRef());
+}
+
 static void printInteger(OpAsmPrinter &printer, Operation *, IntegerAttr attribute) {
   printer << attribute.getInt();
 }

@@ -11,6 +11,8 @@ plumb.split_rule "h.2"
 plumb.split_rule "h.4" end
 // CHECK: plumb.layout_rule "h.*.c_attn" style "colwise" axis "tp" blocks 3
 plumb.layout_rule "h.*.c_attn" style "colwise" axis "tp" blocks 3
+// CHECK: plumb.layout_rule "h.*.qkv" style "colwise" axis "tp" blocks [64, 32, 32]
+plumb.layout_rule "h.*.qkv" style "colwise" axis "tp" blocks [64, 32, 32]
 // CHECK: plumb.layout_rule "h.*.mlp" params {c_fc.weight = {tp = "shard(0)"}}
 plumb.layout_rule "h.*.mlp" params {c_fc.weight = {tp = "shard(0)"}}
 // CHECK: plumb.input_rule "idx" {dp = "shard(0)"}
@@ -29,6 +31,8 @@ plumb.optimizer "sgd" rate 0.1
 plumb.module @h.0.attn type "Attn"
 // CHECK: plumb.parameter @wte.weight trainable : tensor<8x4xf32> aliases ["lm_head.weight"] layout <@mesh, [{"tp"}, {}]> owner 0 holders [0, 1]
 plumb.parameter @wte.weight trainable : tensor<8x4xf32> aliases ["lm_head.weight"] layout <@mesh, [{"tp"}, {}]> owner 0 holders [0, 1]
+// CHECK: plumb.parameter @fused : tensor<8xf32> layout <@mesh, [{"tp"} blocks [4, 2, 2]]>
+plumb.parameter @fused : tensor<8xf32> layout <@mesh, [{"tp"} blocks [4, 2, 2]]>
 // CHECK: plumb.parameter @angles nonpersistent : tensor<4xf32>
 plumb.parameter @angles nonpersistent : tensor<4xf32>
 // CHECK: plumb.state @grad.wte "gradient" of "wte.weight" : tensor<8x4xf32>

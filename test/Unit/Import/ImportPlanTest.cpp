@@ -38,7 +38,7 @@ std::string printedPlan(const std::string &text, const std::string &modules = ""
 TEST(ImportPlan, EveryPartHasItsOperationAndPlace) {
   EXPECT_EQ(printedPlan(R"json({"mesh": {"pp": 2, "tp": 2},
 "pipeline": {"schedule": "gpipe", "microbatches": 4, "split": {"h.1": "end", "h.2": "beginning"}},
-"layouts": [{"match": "a", "style": "colwise", "blocks": 3}, {"match": "b", "style": "replicate"},
+"layouts": [{"match": "a", "style": "colwise", "blocks": [4, 2, 2]}, {"match": "b", "style": "replicate"},
             {"match": "c", "params": {"w": {"tp": "shard(0,blocks=2)"}, "b": {}}}],
 "inputs": {"x": {"microbatch": "shard(1)"}, "y": "replicate"},
 "loss": {"output": "logits", "reduce": "mean"},
@@ -47,7 +47,7 @@ TEST(ImportPlan, EveryPartHasItsOperationAndPlace) {
 plumb.pipeline axis "pp" schedule "gpipe" microbatches 4 plan.json:2:13
 plumb.split_rule "h.1" end plan.json:2:64
 plumb.split_rule "h.2" plan.json:2:78
-plumb.layout_rule "a" style "colwise" axis "tp" blocks 3 plan.json:3:23
+plumb.layout_rule "a" style "colwise" axis "tp" blocks [4, 2, 2] plan.json:3:23
 plumb.layout_rule "b" style "replicate" plan.json:3:72
 plumb.layout_rule "c" params {b = {}, w = {tp = "shard(0, blocks=2)"}} plan.json:4:23
 plumb.input_rule "x" {microbatch = "shard(1)"} plan.json:5:12

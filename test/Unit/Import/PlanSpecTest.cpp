@@ -71,9 +71,9 @@ TEST(PlanSpec, AWholePlanIsRead) {
   ASSERT_EQ(plan.layouts.size(), 2u);
   EXPECT_EQ(plan.layouts[0].style->value, "colwise");
   EXPECT_EQ(plan.layouts[0].axis.value, "tp");
-  EXPECT_EQ(plan.layouts[0].blocks->value, 3);
+  EXPECT_EQ(plan.layouts[0].blocks->value, std::vector<int64_t>{3});
   ASSERT_EQ(plan.layouts[1].params->size(), 2u);
-  EXPECT_EQ(plan.layouts[1].params->front().placements[0].placement.value.blocks, 2);
+  EXPECT_EQ(plan.layouts[1].params->front().placements[0].placement.value.blocks, std::vector<int64_t>{2});
   ASSERT_EQ(plan.inputs.size(), 2u);
   EXPECT_EQ(plan.inputs[0].placements.size(), 1u);
   EXPECT_EQ(plan.inputs[1].name.value, "bias");
@@ -109,10 +109,14 @@ TEST(PlanSpec, PlacementsAreRead) {
   EXPECT_EQ(parsePlacement("shard(0)")->str(), "shard(0)");
   EXPECT_EQ(parsePlacement("shard( -1 )")->str(), "shard(-1)");
   EXPECT_EQ(parsePlacement("shard(1,blocks = 3)")->str(), "shard(1, blocks=3)");
+  EXPECT_EQ(parsePlacement("shard(1, blocks=1)")->str(), "shard(1)");
+  EXPECT_EQ(parsePlacement("shard(0,blocks=[64,32, 32 ])")->str(), "shard(0, blocks=[64, 32, 32])");
+  EXPECT_EQ(parsePlacement("shard(0, blocks=[8, 8])")->str(), "shard(0, blocks=2)");
   EXPECT_EQ(parsePlacement("replicate")->str(), "replicate");
   EXPECT_EQ(parsePlacement("partial( sum )")->str(), "partial(sum)");
-  for (const char *text : {"", "shard", "shard()", "shard(x)", "shard(0, blocks=0)", "partial",
-                           "partial(max)", "Shard(0)", " shard(0)", "shard(99999999999999999999)"})
+  for (const char *text : {"", "shard", "shard()", "shard(x)", "shard(0, blocks=0)", "shard(0, blocks=[])",
+                           "shard(0, blocks=[1,])", "partial", "partial(max)", "Shard(0)", " shard(0)",
+                           "shard(99999999999999999999)"})
     EXPECT_FALSE(parsePlacement(text)) << text;
   EXPECT_FALSE(parsePlacement(std::string(100000, '(')));
 }
@@ -175,7 +179,7 @@ TEST(PlanSpec, LayoutsOfPortsTemplatesAndStorage) {
   EXPECT_EQ(plan.layouts[4].style->value, "sequence");
   EXPECT_TRUE(plan.layouts[5].outTarget->front().placements.empty());
   EXPECT_EQ(plan.layouts[6].style->value, "rowwise");
-  EXPECT_EQ(plan.layouts[6].blocks->value, 2);
+  EXPECT_EQ(plan.layouts[6].blocks->value, std::vector<int64_t>{2});
   ASSERT_EQ(plan.storage.size(), 1u);
   EXPECT_EQ(plan.storage[0].gather, "step");
   EXPECT_EQ(plan.optimizer->state.front().axis.value, "dp");

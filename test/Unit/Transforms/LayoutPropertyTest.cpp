@@ -102,7 +102,7 @@ private:
 
   /// A placement of a dim of a tensor, on the axes that shard no batch; of a value also a sum that is
   /// pending.
-  std::string placements(const Shape &shape, bool isValue = false) {
+  std::string placements(const Shape &shape, bool isValue = false, const Shape &blocks = {}) {
     std::string text = "{";
     for (const Axis &axis : axes) {
       int64_t dim = below(static_cast<int64_t>(shape.size()) + 1);
@@ -113,19 +113,29 @@ private:
       if (axis.name == "dp" || axis.name == "pp" || dim == static_cast<int64_t>(shape.size()) ||
           shape[dim] % axis.size)
         continue;
-      text += (text.size() > 1 ? ", " : "") + axis.name + " = \"shard(" + std::to_string(dim) + ")\"";
+      text += (text.size() > 1 ? ", " : "") + axis.name + " = \"shard(" + std::to_string(dim) +
+              (dim == 0 && !blocks.empty() ? ", blocks=" + listOf(blocks) : "") + ")\"";
     }
     return text + "}";
   }
 
-  /// Opens a module, with a rule for its parameters (of the given shapes) and sometimes for its ports.
-  void open(const std::vector<Shape> &weights, const Shape &in, const Shape &out) {
+  static std::string listOf(const Shape &numbers) {
+    std::string text;
+    for (int64_t number : numbers)
+      text += (text.empty() ? "[" : ", ") + std::to_string(number);
+    return text + "]";
+  }
+
+  /// Opens a module, with a rule for its parameters (of the given shapes, and in the given blocks of dim 0)
+  /// and sometimes for its ports.
+  void open(const std::vector<Shape> &weights, const Shape &in, const Shape &out, const Shape &blocks = {}) {
     std::string number = std::to_string(modules++);
     module = "m" + number;
     header += "plumb.module @" + module + "\n";
     std::string params, attributes;
     for (size_t i = 0; i < weights.size(); ++i) {
-      params += (i ? ", w" : "w") + std::to_string(i) + " = " + placements(weights[i]);
+      params +=
+          (i ? ", w" : "w") + std::to_string(i) + " = " + placements(weights[i], /*isValue=*/false, blocks);
       parameters += "plumb.parameter @" + module + ".w" + std::to_string(i) +
                     " trainable : " + typeOf(weights[i]) + "\n";
     }
@@ -178,7 +188,7 @@ private:
   void addLayer() {
     Value x = values[flip() ? values.size() - 1 : below(static_cast<int64_t>(values.size()))];
     int64_t width = x.shape.back();
-    switch (below(11)) {
+    switch (below(12)) {
     case 0:
     case 1: {
       int64_t features = flip() ? 8 : 16;
@@ -218,6 +228,8 @@ private:
                              "", x.shape),
                         x.shape});
       return;
+    case 10:
+      return addGrouped(x);
     default:
       return addFused(x);
     }
@@ -278,6 +290,19 @@ private:
             all.type() + ") -> (" + x.type() + ", " + x.type() + ", " + x.type() + ")\n";
     Value product{binary("mul", {name + "#0", x.shape}, {name + "#1", x.shape}), x.shape};
     values.push_back({binary("sub", product, {name + "#2", x.shape}), x.shape});
+  }
+
+  /// Parts of different sizes from one product.
+  void addGrouped(const Value &x) {
+    int64_t width = x.shape.back(), all = 2 * width;
+    Shape parts{width, width / 2, width / 2}, wide{8, 4, all}, half{8, 4, width / 2};
+    open({{all, width}}, x.shape, x.shape, flip() ? parts : Shape());
+    Value product{einsum("bti,oi->bto", x, {weight(0, {all, width}), {all, width}}, wide), wide};
+    std::string name = "%" + std::to_string(names++), type = typeOf(half);
+    body += "  " + name + ":3 = nn.split " + product.name + " dim 2 {plumb.module = \"" + module + "\"} : (" +
+            product.type() + ") -> (" + x.type() + ", " + type + ", " + type + ")\n";
+    Value joined{emit("nn.cat " + name + "#1, " + name + "#2 dim 2", type + ", " + type, x.shape), x.shape};
+    values.push_back({binary("mul", {name + "#0", x.shape}, joined), x.shape});
   }
 
   std::mt19937 random;

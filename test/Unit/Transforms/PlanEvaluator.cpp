@@ -400,9 +400,9 @@ struct World {
     std::vector<std::vector<int64_t>> rows(whole.shape.size());
     Shape shape;
     for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
-      int64_t size = whole.shape[dim], blocks = sharding.getBlocks(), block = size / blocks;
-      for (int64_t number = 0; number < blocks; ++number) {
-        int64_t begin = number * block, count = block, end = begin + block;
+      int64_t next = 0;
+      for (int64_t block : sharding.getBlockSizes(whole.shape[dim])) {
+        int64_t begin = next, count = block, end = next += block;
         for (AxisRefAttr axis : sharding.getAxes()) {
           auto [parts, index] = digit(axis, rank, microbatch);
           count = (count + parts - 1) / parts;

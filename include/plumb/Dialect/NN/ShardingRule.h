@@ -50,6 +50,15 @@ struct ShardingRule {
   /// {{0}, {1}}.
   llvm::SmallVector<llvm::SmallVector<int, 2>, 2> linear;
 
+  /// A dim that is cut into pieces of different sizes, or joined from them: the factor of the whole and those
+  /// of the pieces, in order. All are replicated, but axes may cut each piece alike, which cuts the whole in
+  /// blocks of the pieces' sizes.
+  struct Pieces {
+    int whole;
+    llvm::SmallVector<int, 4> parts;
+  };
+  std::optional<Pieces> pieces;
+
   int addFactor(std::int64_t size, FactorKind kind = FactorKind::Parallel,
                 std::optional<FactorKind> expanded = std::nullopt) {
     factors.push_back({size, kind, expanded});

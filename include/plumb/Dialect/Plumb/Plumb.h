@@ -36,6 +36,14 @@ inline constexpr llvm::StringLiteral kLayoutsAttr = "plumb.layouts";
 /// The module that is computed again, on its ops and on those of its backward.
 inline constexpr llvm::StringLiteral kRecomputeAttr = "plumb.recompute";
 
+/// Blocks as attributes have them (see DimShardingAttr): so many equal ones; none for one.
+llvm::SmallVector<int64_t> equalBlocks(int64_t count);
+/// The same for blocks of the given sizes, which become a number if they are equal.
+llvm::SmallVector<int64_t> blocksOfSizes(llvm::ArrayRef<int64_t> sizes);
+/// `3` or `[64, 32, 32]`.
+mlir::ParseResult parseBlocks(mlir::AsmParser &parser, llvm::SmallVectorImpl<int64_t> &blocks);
+void printBlocks(llvm::raw_ostream &os, llvm::ArrayRef<int64_t> blocks);
+
 /// The stage of an op; 0 before stages are split.
 int64_t getStage(mlir::Operation *op);
 void setStage(mlir::Operation *op, int64_t stage);

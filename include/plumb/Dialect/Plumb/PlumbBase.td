@@ -57,8 +57,23 @@ def Plumb_AxisRefAttr : Plumb_Attr<"AxisRef", "axis"> {
 }
 
 def Plumb_DimShardingAttr : Plumb_Attr<"DimSharding", "dim"> {
-  let summary = "How mesh axes cut one tensor dim: axes outermost first, within each of `blocks` equal blocks";
-  let parameters = (ins ArrayRefParameter<"::plumb::AxisRefAttr">:$axes, "int64_t":$blocks);
+  let summary = "How mesh axes cut one tensor dim: axes outermost first, within each of its blocks";
+  let description = [{
+    `blocks` is empty for a dim that is one block, a number of equal blocks, or the sizes of several that differ:
+    `{"tp"} blocks 3`, `{"tp"} blocks [64, 32, 32]`.
+  }];
+  let parameters = (ins ArrayRefParameter<"::plumb::AxisRefAttr">:$axes, OptionalArrayRefParameter<"int64_t">:$blocks);
+  let extraClassDeclaration = [{
+    /// How many blocks axes cut one by one; 1 for the dim as a whole.
+    int64_t countBlocks() const;
+    bool hasUnequalBlocks() const { return getBlocks().size() > 1; }
+
+    /// The blocks of the dim, of `size` elements in all.
+    ::llvm::SmallVector<int64_t> getBlockSizes(int64_t size) const;
+
+    /// The same blocks cut by other axes. A dim that no axes cut has none.
+    DimShardingAttr withAxes(::llvm::ArrayRef<::plumb::AxisRefAttr> axes) const;
+  }];
   let hasCustomAssemblyFormat = 1;
 }
 

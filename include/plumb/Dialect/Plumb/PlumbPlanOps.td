@@ -137,7 +137,7 @@ def Plumb_LayoutRuleOp : Plumb_Op<"layout_rule"> {
   let description = [{
     A style on an axis, a template of styles, or explicit layouts: per parameter a dictionary of axis to placement, and
     on each of the four sides the same per port. `unit` keeps shard boundaries on its multiples, `dim` is the dim of the
-    `sequence` style. With `bind` the entry applies to the modules that those patterns match.
+    `sequence` style. `blocks` are a number of equal ones or, in brackets, sizes. With `bind` the entry applies to the modules that those patterns match.
 
     ```mlir
     plumb.layout_rule "h.*.attn.c_attn" style "colwise" axis "tp" blocks 3
@@ -146,14 +146,14 @@ def Plumb_LayoutRuleOp : Plumb_Op<"layout_rule"> {
     ```
   }];
   let arguments = (ins StrAttr:$match, OptionalAttr<StrAttr>:$style, OptionalAttr<StrAttr>:$axis,
-                       OptionalAttr<I64Attr>:$blocks, OptionalAttr<DictionaryAttr>:$params,
+                       OptionalAttr<DenseI64ArrayAttr>:$blocks, OptionalAttr<DictionaryAttr>:$params,
                        OptionalAttr<DictionaryAttr>:$in_src, OptionalAttr<DictionaryAttr>:$in_dst,
                        OptionalAttr<DictionaryAttr>:$out_src, OptionalAttr<DictionaryAttr>:$out_dst,
                        OptionalAttr<StrArrayAttr>:$out_names, OptionalAttr<I64Attr>:$unit, OptionalAttr<I64Attr>:$dim,
                        OptionalAttr<StrArrayAttr>:$bind, UnitAttr:$override, OptionalAttr<StrAttr>:$communication,
                        OptionalAttr<StrAttr>:$template_name, UnitAttr:$sequence_parallel, UnitAttr:$loss_parallel);
   let assemblyFormat = [{
-    $match (`style` $style^)? (`template` $template_name^)? (`axis` $axis^)? (`blocks` custom<Integer>($blocks)^)?
+    $match (`style` $style^)? (`template` $template_name^)? (`axis` $axis^)? (`blocks` custom<BlockList>($blocks)^)?
     (`params` $params^)? attr-dict
   }];
 }
