@@ -4,8 +4,8 @@
 #include "LaunchTimeline.h"
 #include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Target/Report.h"
-#include "plumb/Transforms/Slots.h"
 #include "plumb/Transforms/ScheduleProblem.h"
+#include "plumb/Transforms/Slots.h"
 #include "plumb/Transforms/Utils.h"
 #include <nlohmann/json.hpp>
 

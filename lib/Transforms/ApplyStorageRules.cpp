@@ -109,6 +109,13 @@ LogicalResult plumb::applyStorageRules(ModuleOp module, ProgramOp program) {
              << "the mesh has no axis \"" << axis << "\" to shard the state over";
     if (!placement->shardDim)
       continue;
+    int64_t dim = *placement->shardDim;
+    if (llvm::none_of(module.getOps<ParameterOp>(), [&](ParameterOp parameter) {
+          int64_t rank = cast<RankedTensorType>(parameter.getType()).getRank();
+          return parameter.getTrainable() && dim < rank && dim >= -rank;
+        }))
+      return emitError(optimizer.getLoc())
+             << "the state cannot be sharded over \"" << axis << "\": no trained parameter has a dim " << dim;
     for (ParameterOp parameter : module.getOps<ParameterOp>()) {
       LayoutAttr layout = parameter.getUpdated() ? *parameter.getUpdated() : parameter.getLayoutAttr();
       LayoutAttr sharded = shardFurther(module, layout, cast<RankedTensorType>(parameter.getType()),

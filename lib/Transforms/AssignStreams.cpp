@@ -216,7 +216,7 @@ static int64_t joinStreams(const Pipeline &pipeline, const schedule::Schedule &s
     }
     auto launches =
         getLaunches(pipeline, getWholeStep(pipeline, static_cast<int64_t>(coordinate), row), buffers);
-    events = std::max(events, assignEvents(pipeline, launches, buffers, classes, streams));
+    events = std::max(events, assignEvents(launches, buffers, classes, streams));
   }
   return events;
 }

@@ -37,10 +37,9 @@ struct Resource {
 
 class EventPlanner {
 public:
-  EventPlanner(const Pipeline &pipeline, ArrayRef<Launch> launches, ArrayRef<const Buffers *> buffers,
+  EventPlanner(ArrayRef<Launch> launches, ArrayRef<const Buffers *> buffers,
                ArrayRef<SmallVector<SlotClass>> classes, const StreamNumbers &streams)
-      : pipeline(pipeline), launches(launches), buffers(buffers), classes(classes), streams(streams),
-        clocks(launches) {}
+      : launches(launches), buffers(buffers), classes(classes), streams(streams), clocks(launches) {}
 
   int64_t run();
 
@@ -65,7 +64,6 @@ private:
   const Launch &launch() const { return launches[now]; }
   int64_t stage() const { return launch().step.stage; }
 
-  const Pipeline &pipeline;
   ArrayRef<Launch> launches;
   ArrayRef<const Buffers *> buffers;
   ArrayRef<SmallVector<SlotClass>> classes;
@@ -274,8 +272,7 @@ int64_t EventPlanner::run() {
   return annotate();
 }
 
-int64_t plumb::assignEvents(const Pipeline &pipeline, ArrayRef<Launch> launches,
-                            ArrayRef<const Buffers *> buffers, ArrayRef<SmallVector<SlotClass>> classes,
-                            const StreamNumbers &streams) {
-  return EventPlanner(pipeline, launches, buffers, classes, streams).run();
+int64_t plumb::assignEvents(ArrayRef<Launch> launches, ArrayRef<const Buffers *> buffers,
+                            ArrayRef<SmallVector<SlotClass>> classes, const StreamNumbers &streams) {
+  return EventPlanner(launches, buffers, classes, streams).run();
 }

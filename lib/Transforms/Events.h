@@ -19,8 +19,7 @@ namespace plumb {
 ///
 /// The launches of a step are walked in order, with the clocks of the streams. Linear in what they read and
 /// write, times the streams.
-int64_t assignEvents(const Pipeline &pipeline, llvm::ArrayRef<Launch> launches,
-                     llvm::ArrayRef<const Buffers *> buffers,
+int64_t assignEvents(llvm::ArrayRef<Launch> launches, llvm::ArrayRef<const Buffers *> buffers,
                      llvm::ArrayRef<llvm::SmallVector<SlotClass>> classes, const StreamNumbers &streams);
 
 } // namespace plumb

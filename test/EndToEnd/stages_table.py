@@ -32,6 +32,7 @@ FIXTURES = {
     "cases/order": (3, {}),
     "cases/skips": (5, {"pipelines": [{"skip_connections": "direct"}, {"skip_connections": "forward"}]}),
     "cases/twice": (3, {"pipelines": [{"multi_use_parameters": "replicate"}, {"multi_use_parameters": "transmit"}]}),
+    "fused/grouped_query": (2, {}),
     "stages/regions": (3, {"words": NAMED_LOSS}),
     "stages/squeezed": (2, {"words": ["--spec", '{"loss": {"output": 0}, "batch": {"of": "global", "size": 8}}']}),
     # What these write to buffers depends on the whole batch.

@@ -193,3 +193,11 @@ plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<4x6xf32>
   %y = plumb.input "y" index 1 : tensor<4x4xf32>
 }
+
+// -----
+
+plumb.mesh @mesh ["dp" = 2]
+// expected-error @+1 {{the state cannot be sharded over "dp": no trained parameter has a dim 7}}
+plumb.optimizer "sgd" rate 0.1 state {dp = "shard(7)"}
+plumb.parameter @w trainable : tensor<8x4xf32>
+plumb.program @model {}

@@ -33,8 +33,8 @@ typedef struct plumb_value {
  * errors. Sets *run even where it fails, so that plumb_error can say why; close it in any case. */
 int plumb_open(plumb_run **run, int argc, const char *const *argv);
 
-/* One training step. Inputs that are not given come from the source of --inputs. Sets *loss, unless it is null,
- * on the process of rank 0; to NaN elsewhere, and where the program has no loss. */
+/* One training step. Inputs that are not given come from the source of --inputs. Sets *loss, unless it is
+ * null, on the process of rank 0; to NaN elsewhere, and where the program has no loss. */
 int plumb_step(plumb_run *run, const plumb_value *inputs, size_t count, double *loss);
 
 /* Copies a tensor, on the process of rank 0: a parameter under its name or "param.NAME", "grad.NAME" after a

@@ -14,8 +14,8 @@ llvm::LogicalResult emitReport(mlir::ModuleOp module, llvm::raw_ostream &os);
 
 /// The simulated step as Trace Event JSON, see Schedule/Trace.h: a process per pipeline coordinate with its
 /// actions. With the plan's `costs` one of their units is a millisecond, else a million operations are a
-/// microsecond. One more process per coordinate has a thread per stream with each launch, by the operations and
-/// bytes of each (`kOperationsPerByte`): what overlaps with what.
+/// microsecond. One more process per coordinate has a thread per stream with each launch, by the operations
+/// and bytes of each (`kOperationsPerByte`): what overlaps with what.
 llvm::LogicalResult emitTrace(mlir::ModuleOp module, llvm::raw_ostream &os);
 
 } // namespace plumb

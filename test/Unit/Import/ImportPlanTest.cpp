@@ -48,7 +48,7 @@ plumb.pipeline axis "pp" schedule "gpipe" microbatches 4 plan.json:2:13
 plumb.split_rule "h.1" end plan.json:2:64
 plumb.split_rule "h.2" plan.json:2:78
 plumb.layout_rule "a" style "colwise" axis "tp" blocks [4, 2, 2] plan.json:3:23
-plumb.layout_rule "b" style "replicate" plan.json:3:72
+plumb.layout_rule "b" style "replicate" plan.json:3:80
 plumb.layout_rule "c" params {b = {}, w = {tp = "shard(0, blocks=2)"}} plan.json:4:23
 plumb.input_rule "x" {microbatch = "shard(1)"} plan.json:5:12
 plumb.input_rule "y" {} plan.json:5:45

@@ -83,6 +83,7 @@ protected:
                   .gradients = {},
                   .inputs = {},
                   .outputs = {},
+                  .nonPersistent = {},
                   .numbers = {},
                   .moments = {},
                   .loss = nullptr,

@@ -11,8 +11,8 @@ namespace plumb {
 /// maker; `forward`: through all stages between; `auto`, as without the attribute: the cheaper way.
 inline constexpr llvm::StringLiteral kSkipConnectionsAttr = "plumb.skip_connections";
 
-/// On a `plumb.storage_rule`, and then on its parameters, an i64: how many layers ahead of its use a parameter
-/// is gathered for a pass; `kDefaultPrefetch` without the attribute.
+/// On a `plumb.storage_rule`, and then on its parameters, an i64: how many layers ahead of its use a
+/// parameter is gathered for a pass; `kDefaultPrefetch` without the attribute.
 inline constexpr llvm::StringLiteral kPrefetchAttr = "plumb.prefetch";
 inline constexpr int64_t kDefaultPrefetch = 1;
 
