@@ -273,7 +273,7 @@ bool Slice::walk(const Visit &visit) const {
 
 void Slice::gather(const std::byte *global, std::byte *local) const {
   if (ownBytes != totalBytes)
-    std::memset(local, 0, totalBytes);
+    std::fill_n(local, totalBytes, std::byte{0});
   walk([&](std::size_t to, std::size_t from, std::size_t bytes) {
     std::memcpy(local + to, global + from, bytes);
     return true;
@@ -294,7 +294,7 @@ bool Slice::equals(const std::byte *local, const std::byte *global) const {
 }
 
 void Slice::pad(const std::byte *dense, std::byte *local) const {
-  std::memset(local, 0, totalBytes);
+  std::fill_n(local, totalBytes, std::byte{0}); // An empty shard may have no memory.
   walk([&](std::size_t to, std::size_t, std::size_t bytes) {
     std::memcpy(local + to, dense, bytes);
     dense += bytes;

@@ -65,7 +65,7 @@ public:
     checkLength(step + 1);
     for (const InputSlice &slice : slices) {
       if (slice.slice.bytes() != slice.slice.denseBytes())
-        std::memset(slice.data, 0, slice.slice.bytes());
+        std::fill_n(slice.data, slice.slice.bytes(), std::byte{0});
       auto size = static_cast<std::int64_t>(sizeOf(slice.input->dtype));
       std::int64_t first = step * perStep + shifts[static_cast<std::size_t>(slice.input - inputs.data())];
       slice.slice.forEachRun([&](std::size_t local, std::size_t global, std::size_t bytes) {
@@ -113,7 +113,7 @@ private:
       throw Failure(files->path(), "'shifts' is " + view->dtype + " " + describeShape(view->shape) +
                                        ", but the program needs I64 [" + std::to_string(shifts.size()) +
                                        "], one for each input");
-    std::memcpy(shifts.data(), view->data.data(), view->data.size());
+    std::ranges::copy(view->data, std::as_writable_bytes(std::span(shifts)).begin());
     constexpr std::int64_t kMost = std::int64_t(1) << 40;
     if (std::ranges::any_of(shifts, [](std::int64_t shift) { return shift < 0 || shift > kMost; }))
       throw Failure(files->path(), "a number of 'shifts' is not between 0 and 2^40");

@@ -41,7 +41,7 @@ protected:
     if (shape.empty())
       shape = {static_cast<std::int64_t>(values.size())};
     SafetensorsWriter writer((folder / file).string(), {{name, dtype, shape}});
-    std::memcpy(writer.data(0).data(), values.data(), values.size() * sizeof(T));
+    std::ranges::copy(std::as_bytes(std::span(values)), writer.data(0).begin());
     writer.commit();
   }
 
