@@ -68,7 +68,9 @@ static constexpr const char *kSlurm = R"text(#!/bin/bash
 # SIGTERM a minute before the time is over: a run with --checkpoint writes one and ends in order.
 #SBATCH --signal=TERM@60
 set -euo pipefail
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# The first line, cut off without `head`: it would end scontrol with SIGPIPE, and with it, sometimes, this job.
+hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+MASTER_ADDR=${hosts%%$'\n'*}
 MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export MASTER_ADDR MASTER_PORT
 exec srun --kill-on-bad-exit=1 ./program "$@"

@@ -82,7 +82,8 @@ def slurm(folder, program, arguments):
     assert int(options["nodes"]) * int(options["ntasks-per-node"]) >= int(options["ntasks"]), "too few nodes"
     tools = {
         "srun": f'while [[ $1 == --* ]]; do shift; done\nexec {sys.executable} {HERE} srun "$@"',
-        "scontrol": '[[ "$*" == "show hostnames localhost" ]] && echo localhost && echo other',
+        # More hosts than a pipe holds: a job that reads only the first must not be ended by those that follow.
+        "scontrol": '[[ "$*" == "show hostnames localhost" ]] && echo localhost && seq -f host%g 20000',
     }
     job = {"SLURM_JOB_ID": str(JOB), "SLURM_NTASKS": options["ntasks"], "SLURM_JOB_NODELIST": "localhost"}
     return with_tools(folder, ["bash", "job.sbatch", *arguments], tools, {**job, "PROGRAM": program})
