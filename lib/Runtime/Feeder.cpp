@@ -6,14 +6,39 @@
 
 namespace plumb {
 
-Feeder::Feeder(int rank, Slices slices, InputSource *source, const Driver *driver, std::int64_t lastStep)
-    : rank(rank), targets(std::move(slices)), source(source), driver(driver), lastStep(lastStep) {
+static std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+std::size_t Feeder::stagedBytes(std::span<const InputSlice> slices) {
+  std::size_t total = 0;
+  for (const InputSlice &slice : slices)
+    total += aligned(slice.slice.bytes());
+  return total;
+}
+
+/// Lays the slices one after the other.
+static void place(std::vector<InputSlice> &slices, std::byte *next) {
+  for (InputSlice &slice : slices) {
+    slice.data = next;
+    next += aligned(slice.slice.bytes());
+  }
+}
+
+Feeder::Feeder(int rank, Slices slices, std::byte *arrival, InputSource *source, const Driver *driver,
+               std::int64_t lastStep)
+    : rank(rank), targets(std::move(slices)), arrival(arrival), bytes(stagedBytes(targets)), source(source),
+      driver(driver), lastStep(lastStep) {
   if (targets.empty())
     return;
   PLUMB_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   PLUMB_CUDA(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
-  for (Slices &staged : staging)
-    staged = allocate(targets);
+  for (int parity : {0, 1}) {
+    PLUMB_CUDA(cudaMallocHost(&pinned[parity], bytes));
+    staging[parity] = targets;
+    place(staging[parity], static_cast<std::byte *>(pinned[parity]));
+  }
   if (!driver)
     reader = std::thread([this] { readAhead(); });
 }
@@ -27,46 +52,49 @@ Feeder::~Feeder() {
     }
     reader.join();
   }
+  // What is on its way to the device comes from the pinned memory.
+  if (stream)
+    (void)cudaStreamSynchronize(stream);
   for (void *memory : pinned)
-    (void)cudaFreeHost(memory);
+    if (memory)
+      (void)cudaFreeHost(memory);
   if (copied)
     (void)cudaEventDestroy(copied);
   if (stream)
     (void)cudaStreamDestroy(stream);
 }
 
-Feeder::Slices Feeder::allocate(const Slices &slices) {
-  constexpr std::size_t kLine = 64;
-  auto aligned = [](std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
-  std::size_t total = 0;
-  for (const InputSlice &slice : slices)
-    total += aligned(slice.slice.bytes());
-  PLUMB_CUDA(cudaMallocHost(&pinned.emplace_back(), total));
-  auto *next = static_cast<std::byte *>(pinned.back());
-  Slices staged = slices;
-  for (InputSlice &slice : staged) {
-    slice.data = next;
-    next += aligned(slice.slice.bytes());
-  }
-  return staged;
-}
-
 void Feeder::feed(std::int64_t step, std::span<const cudaStream_t> streams) {
   if (targets.empty())
     return;
-  Slices &staged = staging[step % 2];
-  if (driver)
-    readNow(step, staged);
-  else
-    awaitAhead(step);
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    PLUMB_CUDA(cudaMemcpyAsync(targets[i].data, staged[i].data, targets[i].slice.bytes(),
-                               cudaMemcpyHostToDevice, stream));
+  if (uploaded != step) {
+    if (driver)
+      readNow(step, staging[step % 2]);
+    else if (!awaitAhead(step))
+      std::rethrow_exception(failure);
+    upload(step);
+  }
+  const std::byte *from = arrival;
+  for (const InputSlice &target : targets) {
+    PLUMB_CUDA(cudaMemcpyAsync(target.data, from, target.slice.bytes(), cudaMemcpyDeviceToDevice, stream));
+    from += aligned(target.slice.bytes());
+  }
   PLUMB_CUDA(cudaEventRecord(copied, stream));
   for (cudaStream_t other : streams)
     PLUMB_CUDA(cudaStreamWaitEvent(other, copied, 0));
   if (!driver && step + 1 < lastStep)
     startAhead(step + 1);
+}
+
+void Feeder::feedAhead() {
+  // A driver's feeder never wants a step.
+  if (std::int64_t next = uploaded + 1; !targets.empty() && wanted == next && awaitAhead(next))
+    upload(next);
+}
+
+void Feeder::upload(std::int64_t step) {
+  PLUMB_CUDA(cudaMemcpyAsync(arrival, pinned[step % 2], bytes, cudaMemcpyHostToDevice, stream));
+  uploaded = step;
 }
 
 /// What the driver gives, and the rest from the source.
@@ -91,14 +119,14 @@ void Feeder::startAhead(std::int64_t step) {
   changed.notify_all();
 }
 
-void Feeder::awaitAhead(std::int64_t step) {
+/// Whether the step has been read; false: `failure` says why not.
+bool Feeder::awaitAhead(std::int64_t step) {
   std::unique_lock lock(mutex);
   // Nobody has asked for the first step yet.
   if (std::exchange(wanted, step) != step)
     changed.notify_all();
   changed.wait(lock, [&] { return ready == step || failure; });
-  if (failure)
-    std::rethrow_exception(failure);
+  return !failure;
 }
 
 void Feeder::readAhead() {

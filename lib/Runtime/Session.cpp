@@ -72,17 +72,21 @@ std::int64_t Session::slicesOf(const Tensor &tensor) const {
   return isCutByMicrobatch(program, tensor) ? program.microbatches : 1;
 }
 
+std::byte *Session::locate(const std::string &what, std::size_t offset, std::size_t bytes) const {
+  std::size_t arena = program.arenaBytes[static_cast<std::size_t>(pipeline)], end = 0;
+  if (__builtin_add_overflow(offset, bytes, &end) || end > arena)
+    throw Failure(what + " leave the arena of " + std::to_string(arena) + " bytes");
+  return static_cast<std::byte *>(handles.arena) + offset;
+}
+
 std::byte *Session::locate(const Tensor &tensor, const Slice &slice, std::int64_t microbatch) const {
-  std::size_t offset = tensor.offsets[static_cast<std::size_t>(pipeline)];
+  std::size_t offset = tensor.offsets[static_cast<std::size_t>(pipeline)], begin = 0;
   if (offset == kAbsent)
     return nullptr;
-  std::size_t arena = program.arenaBytes[static_cast<std::size_t>(pipeline)], begin = 0, end = 0;
   if (__builtin_mul_overflow(tensor.stride, static_cast<std::size_t>(microbatch), &begin) ||
-      __builtin_add_overflow(begin, offset, &begin) || __builtin_add_overflow(begin, slice.bytes(), &end) ||
-      end > arena)
-    throw Failure(std::string("tensor '") + tensor.name + "' leaves the arena of " + std::to_string(arena) +
-                  " bytes");
-  return static_cast<std::byte *>(handles.arena) + begin;
+      __builtin_add_overflow(begin, offset, &begin))
+    begin = kAbsent;
+  return locate(std::string("the bytes of tensor '") + tensor.name + "'", begin, slice.bytes());
 }
 
 void Session::load(const Tensor &tensor, const std::byte *global) {
@@ -271,6 +275,7 @@ void Session::runStep(Rank &rank, std::int64_t step) {
   provider.beginStep(step);
   loadInputs(step);
   program.step(rank);
+  feeder->feedAhead();
   provider.synchronize(handles.streams);
   report(step);
 }
@@ -319,7 +324,12 @@ void Session::serve(Rank &rank) {
 void Session::run() {
   connect();
   loadState();
-  feeder = std::make_unique<Feeder>(number, inputSlices(), sources.inputs.get(), driver, options.steps);
+  std::vector<InputSlice> inputs = inputSlices();
+  std::byte *arrival =
+      locate("the inputs of the next step", program.staging[static_cast<std::size_t>(pipeline)],
+             Feeder::stagedBytes(inputs));
+  feeder = std::make_unique<Feeder>(number, std::move(inputs), arrival, sources.inputs.get(), driver,
+                                    options.steps);
   Rank rank(number, coordinates, pipeline, handles);
   if (driver)
     serve(rank);

@@ -56,7 +56,8 @@ static void checkProgram(const Program &program) {
                     program.events >= 0 && program.pipelineAxis < static_cast<int>(program.mesh.size()) &&
                     std::ranges::all_of(
                         program.mesh, [](const Axis &axis) { return axis.size >= 1; }) &&
-                    program.arenaBytes.size() == static_cast<std::size_t>(pipelineSize(program));
+                    program.arenaBytes.size() == static_cast<std::size_t>(pipelineSize(program)) &&
+                    program.staging.size() == program.arenaBytes.size();
   auto isFactor = [&](const AxisFactor &factor) {
     return factor.axis >= 0 && factor.axis < static_cast<int>(program.mesh.size()) && factor.pre >= 1 &&
            factor.size >= 0 &&

@@ -124,7 +124,7 @@ static constexpr llvm::StringLiteral kSchema = R"json({
       }
     },
     "memory": {
-      "description": "Per pipeline coordinate: the bytes of a rank's arena, and of its parts.",
+      "description": "Per pipeline coordinate: the bytes of a rank's arena, and of its parts; staging is where the inputs of the next step arrive.",
       "type": "array",
       "items": {
         "type": "object", "required": ["arena", "largest"],

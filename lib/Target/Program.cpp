@@ -68,8 +68,10 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   auto axis =
       findOp<PipelineOp>(module) ? plan.mesh.findAxis(findOp<PipelineOp>(module).getAxis()) : std::nullopt;
   auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef();
+  writer.write(formatv("\nstatic const std::size_t kArenaBytes[] = {{{0}};", joinNumbers(arenas)));
+  auto staging = module->getAttrOfType<DenseI64ArrayAttr>(kStagingAttr).asArrayRef();
   writer.write(
-      formatv("\nstatic const std::size_t kArenaBytes[] = {{{0}};\n\n} // namespace\n", joinNumbers(arenas)));
+      formatv("static const std::size_t kStaging[] = {{{0}};\n\n} // namespace\n", joinNumbers(staging)));
   auto table = [](bool exists, StringRef name) { return exists ? name.str() : std::string("{}"); };
   writer.write("const plumb::Program plumb_program = {");
   auto field = [&](StringRef name, const Twine &value) {
@@ -102,6 +104,7 @@ static void writeDescriptor(ProgramWriter &writer, ProgramPlan &plan) {
   auto rate = module->getAttrOfType<FloatAttr>(kRateAttr);
   field("constantRate", formatv("{0}", rate ? rate.getValueAsDouble() : 0.0).str());
   field("arenaBytes", "kArenaBytes");
+  field("staging", "kStaging");
   field("streams", Twine(plan.streams.size()));
   field("events", Twine(module->getAttrOfType<IntegerAttr>(kEventsAttr).getInt()));
   field("step", "step");

@@ -1,8 +1,10 @@
 //===- Buffers.cpp - Which values of a stage share memory --------------------===//
 
 #include "plumb/Transforms/Buffers.h"
+#include "Packing.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -14,6 +16,19 @@ int64_t plumb::getByteSize(Type type) {
 }
 
 bool plumb::isCutByMicrobatch(LayoutAttr layout) { return layout && layout.isShardedOver(kMicrobatchAxis); }
+
+int64_t plumb::getStagedBytes(const Pipeline &pipeline, int64_t coordinate) {
+  int64_t bytes = 0;
+  llvm::SmallSet<uint64_t, 8> seen;
+  for (int64_t index : pipeline.stagesOf(coordinate)) {
+    StageOp stage = pipeline.stages[index];
+    for (auto input : stage.getBody().front().getOps<InputOp>())
+      if (!input.getCounts() && seen.insert(input.getIndex()).second)
+        bytes += (isCutByMicrobatch(getLayout(input.getResult())) ? pipeline.microbatches : 1) *
+                 alignUp(getByteSize(input.getResult().getType()));
+  }
+  return bytes;
+}
 
 LayoutAttr plumb::getDeclaredLayout(Operation *symbol) {
   if (auto parameter = dyn_cast_or_null<ParameterOp>(symbol))

@@ -22,7 +22,7 @@ namespace {
 
 /// Bytes of the arena by use.
 struct Usage : RegionUsage {
-  int64_t gradients = 0, parameters = 0, optimizer = 0, inputs = 0, outputs = 0;
+  int64_t gradients = 0, parameters = 0, optimizer = 0, inputs = 0, outputs = 0, staging = 0;
 };
 
 /// Plans the arena of one coordinate.
@@ -38,7 +38,7 @@ public:
 
   void plan();
 
-  int64_t end = 0, cleared = 0;
+  int64_t end = 0, cleared = 0, staging = 0;
   int64_t values = 0; ///< Bytes of the region for values.
   Usage usage;
 
@@ -52,6 +52,7 @@ private:
   template <typename Predicate>
   int64_t placeSymbols(Predicate isWanted);
   void placeInputs();
+  void placeStaging();
   void setStrides(StageMemory &memory);
   void placeValues();
   void annotate(StageMemory &memory);
@@ -112,6 +113,14 @@ void ArenaPlanner::placeInputs() {
       take(bytes);
       usage.parts.emplace_back(bytes, ("input " + input.getName()).str());
     }
+}
+
+/// The inputs of the next step arrive while a step runs.
+void ArenaPlanner::placeStaging() {
+  usage.staging = getStagedBytes(pipeline, coordinate);
+  staging = take(usage.staging);
+  if (usage.staging)
+    usage.parts.emplace_back(usage.staging, "inputs of the next step");
 }
 
 /// The strides of inputs and outputs that are cut by microbatches.
@@ -191,6 +200,7 @@ void ArenaPlanner::plan() {
   for (StageMemory &stage : stages)
     setStrides(stage);
   placeValues();
+  placeStaging();
   for (StageMemory &stage : stages)
     annotate(stage);
 }
@@ -204,7 +214,8 @@ static DictionaryAttr toAttribute(Builder &builder, const ArenaPlanner &arena) {
       {bytes("arena", arena.end), bytes("live", arena.end - arena.values + usage.live),
        bytes("states", usage.gradients), bytes("parameters", usage.parameters),
        bytes("optimizer", usage.optimizer), bytes("inputs", usage.inputs), bytes("outputs", usage.outputs),
-       bytes("activations", usage.activations), bytes("temporaries", usage.temporaries),
+       bytes("staging", usage.staging), bytes("activations", usage.activations),
+       bytes("temporaries", usage.temporaries),
        builder.getNamedAttr("largest", builder.getStringAttr(usage.largest))});
 }
 
@@ -222,8 +233,8 @@ static LogicalResult verifyLimit(const Pipeline &pipeline, int64_t coordinate, A
       op.emitError("a rank may use ")
       << limit.getInt() << " bytes, but a rank of pipeline coordinate " << coordinate << " needs "
       << arena.end << ": " << usage.parameters << " for parameters, " << usage.gradients
-      << " for gradients and sums, " << usage.inputs + usage.outputs << " for inputs and outputs, "
-      << usage.activations << " for activations and " << usage.temporaries
+      << " for gradients and sums, " << usage.inputs + usage.staging + usage.outputs
+      << " for inputs and outputs, " << usage.activations << " for activations and " << usage.temporaries
       << " for what one phase uses (most in " << usage.largest
       << "); choose a schedule that keeps fewer microbatches, compute activations "
          "again (\"recompute\"), or shard more";
@@ -259,7 +270,7 @@ class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
       if (isa<ParameterOp, StateOp>(op))
         offsets[SymbolTable::getSymbolName(&op).getValue()].assign(pipeline->coordinates, -1);
     Builder builder(&getContext());
-    SmallVector<int64_t> arenas, cleared;
+    SmallVector<int64_t> arenas, cleared, staging;
     SmallVector<Attribute> memory;
     for (int64_t coordinate = 0; coordinate < pipeline->coordinates; ++coordinate) {
       ArenaPlanner arena(*pipeline, *schedule, coordinate, offsets);
@@ -268,6 +279,7 @@ class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
         return signalPassFailure();
       arenas.push_back(arena.end);
       cleared.push_back(arena.cleared);
+      staging.push_back(arena.staging);
       memory.push_back(toAttribute(builder, arena));
     }
     for (Operation &op : module.getOps())
@@ -276,6 +288,7 @@ class PlanMemoryPass : public plumb::impl::PlanMemoryBase<PlanMemoryPass> {
                    builder.getDenseI64ArrayAttr(offsets[SymbolTable::getSymbolName(&op).getValue()]));
     module->setAttr(kArenaAttr, builder.getDenseI64ArrayAttr(arenas));
     module->setAttr(kClearedAttr, builder.getDenseI64ArrayAttr(cleared));
+    module->setAttr(kStagingAttr, builder.getDenseI64ArrayAttr(staging));
     module->setAttr(kMemoryAttr, builder.getArrayAttr(memory));
   }
 };

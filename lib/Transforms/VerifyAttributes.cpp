@@ -116,6 +116,8 @@ static LogicalResult verifyModule(const Pipeline &pipeline) {
   if (failed(verifyBytes(module, kArenaAttr, most)) ||
       failed(verifyBytes(module, kClearedAttr,
                          module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef())) ||
+      failed(verifyBytes(module, kStagingAttr,
+                         module->getAttrOfType<DenseI64ArrayAttr>(kArenaAttr).asArrayRef())) ||
       failed(verifySummary(module, pipeline.coordinates)))
     return failure();
   for (Operation &op : module.getOps())

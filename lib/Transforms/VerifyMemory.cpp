@@ -34,6 +34,7 @@ public:
 private:
   LogicalResult loadParameters();
   LogicalResult loadInputs();
+  LogicalResult verifyStaging();
   LogicalResult run(const Step &step);
   LogicalResult runOp(Operation *op);
   LogicalResult runLoad(Operation *op, ByteRange range, int64_t declared);
@@ -60,6 +61,8 @@ private:
   const Plan &plan;
   const SymbolTable &symbols;
   int64_t coordinate, arena, cleared;
+  ByteRange staging; ///< Where the inputs of the next step arrive, at any time of this one.
+  int64_t stagingTag = -1;
   MemoryState state;
   SmallVector<Author, 0> authors; ///< By tag.
   DenseMap<std::pair<Value, int64_t>, int64_t> tags;
@@ -93,6 +96,8 @@ CoordinateVerifier::CoordinateVerifier(const Plan &plan, const SymbolTable &symb
     : plan(plan), symbols(symbols), coordinate(coordinate),
       arena(entryOf(plan.pipeline.module, kArenaAttr, coordinate)),
       cleared(entryOf(plan.pipeline.module, kClearedAttr, coordinate)),
+      staging{entryOf(plan.pipeline.module, kStagingAttr, coordinate),
+              getStagedBytes(plan.pipeline, coordinate)},
       state(arena, static_cast<int64_t>(
                        ModuleOp(plan.pipeline.module)->getAttrOfType<ArrayAttr>(kStreamsAttr).size())) {}
 
@@ -186,6 +191,8 @@ LogicalResult CoordinateVerifier::loadParameters() {
   int64_t first = static_cast<int64_t>(authors.size());
   for (auto &[symbol, load] : loads)
     state.initialize(load.second, newTag(nullptr));
+  stagingTag = newTag(nullptr);
+  state.initialize(staging, stagingTag);
   for (auto [index, load] : llvm::enumerate(loads))
     if (Finding finding = state.holds(load.second.second, first + static_cast<int64_t>(index)))
       return emitError(load.second.first->getLoc())
@@ -211,6 +218,19 @@ LogicalResult CoordinateVerifier::loadInputs() {
     }
   }
   return success();
+}
+
+/// Nothing but the host has written where the inputs of the next step arrive.
+LogicalResult CoordinateVerifier::verifyStaging() {
+  Finding finding = staging.bytes ? state.holds(staging, stagingTag) : Finding();
+  if (!finding)
+    return success();
+  InFlightDiagnostic diagnostic = emitError(StageOp(plan.pipeline.stages[coordinate]).getLoc());
+  diagnostic << "the inputs of the next step, " << staging.bytes << " bytes at offset " << staging.offset
+             << ", ";
+  if (finding.conflict == Conflict::OutOfArena)
+    return diagnostic << "leave the arena of " << arena << " bytes";
+  return diagnostic << "share memory with " << describeAuthor(finding.tag);
 }
 
 //===----------------------------------------------------------------------===//
@@ -348,6 +368,8 @@ LogicalResult CoordinateVerifier::verify() {
     for (const Step &next : plan.steps[coordinate])
       if (failed(run(next)))
         return failure();
+    if (failed(verifyStaging()))
+      return failure();
   }
   return success();
 }

@@ -112,7 +112,7 @@ def largest_live_set(plan, coordinate):
         for time in times.get(key, {}).values():
             live[time] += peak
     memory = plan["memory"][coordinate]
-    return max(live) + sum(memory[use] for use in ("states", "parameters", "optimizer", "inputs", "outputs"))
+    return max(live) + sum(memory[use] for use in ("states", "parameters", "optimizer", "inputs", "staging", "outputs"))
 
 
 def check(name, plan):
@@ -125,8 +125,9 @@ def check(name, plan):
         worst = [max(worst[0], memory["arena"] / max(memory["live"], 1)), max(worst[1], memory["live"] / max(least, 1))]
         ends = [buffer["offset"] + max(buffer.get("places", [max(buffer["slots"] - 1, 0) * buffer.get("stride", 0)])) + aligned(buffer["bytes"]) for buffer in plan["buffers"][coordinate]]
         fixed = sum(memory[use] for use in ("states", "parameters", "optimizer", "inputs", "outputs"))
-        if max(ends + [fixed]) != memory["arena"]:
-            sys.exit(f"{name}: the arena of coordinate {coordinate} has {memory['arena']} bytes, but buffers end at {max(ends + [fixed])}")
+        end = max(ends + [fixed]) + memory["staging"]
+        if end != memory["arena"]:
+            sys.exit(f"{name}: the arena of coordinate {coordinate} has {memory['arena']} bytes, but what lies in it ends at {end}")
     return worst
 
 

@@ -42,8 +42,9 @@ plumb.stage @submod_pp_0 index 0 {
 
 module attributes {plumb.events = 0 : i64, plumb.streams = ["compute"]} {
 plumb.mesh @mesh ["pp" = 1]
-// expected-error@+2 {{a rank may use 100 bytes, but a rank of pipeline coordinate 0 needs 128: 0 for parameters, 0 for gradients and sums, 128 for inputs and outputs, 0 for activations}}
-// expected-note@+1 {{128 bytes: input x}}
+// expected-error@+3 {{a rank may use 100 bytes, but a rank of pipeline coordinate 0 needs 256: 0 for parameters, 0 for gradients and sums, 256 for inputs and outputs, 0 for activations}}
+// expected-note@+2 {{128 bytes: input x}}
+// expected-note@+1 {{128 bytes: inputs of the next step}}
 plumb.pipeline axis "pp" schedule "gpipe" microbatches 2 {plumb.memory_limit = 100 : i64}
 plumb.schedule ["0F0,0F1"]
 plumb.stage @submod_pp_0 index 0 attributes {plumb.slots = []} {

@@ -35,12 +35,20 @@
 // RESULTS: makes a result in memory that 'plumb.launch'
 
 // The arena is too small, or too little of it is cleared.
-// RUN: sed 's/plumb.arena = array<i64: [0-9]*/plumb.arena = array<i64: 1800/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARENA
+// RUN: sed 's/plumb.arena = array<i64: [0-9]*/plumb.arena = array<i64: 1800/; s/plumb.staging = array<i64: 1856/plumb.staging = array<i64: 1800/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARENA
 // ARENA: overwrites memory outside the arena of 1800 bytes
 // RUN: sed 's/plumb.offset = array<i64: 1664>/plumb.offset = array<i64: 9152>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=OFFSET
-// OFFSET: module up, model.py:10: 'plumb.launch' lies at offset 9152, outside the arena of 1856 bytes
+// OFFSET: module up, model.py:10: 'plumb.launch' lies at offset 9152, outside the arena of 2368 bytes
 // RUN: sed 's/plumb.cleared = array<i64: 320/plumb.cleared = array<i64: 128/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=CLEAR
 // CLEAR: 'plumb.load' (step 1, stage 0, microbatch 0, backward_weight) loads memory that nothing has written
+
+// The inputs of the next step arrive where a kernel writes, where a parameter lies, or partly behind the arena.
+// RUN: sed 's/plumb.staging = array<i64: [0-9]*/plumb.staging = array<i64: 640/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=ARRIVAL
+// ARRIVAL: the inputs of the next step, 512 bytes at offset 640, share memory with
+// RUN: sed 's/plumb.staging = array<i64: [0-9]*/plumb.staging = array<i64: 320/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PARAMETER
+// PARAMETER: parameter @{{.*}} shares memory with another one
+// RUN: sed 's/plumb.staging = array<i64: [0-9]*/plumb.staging = array<i64: 2000/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=BEHIND
+// BEHIND: the inputs of the next step, 512 bytes at offset 2000, leave the arena of 2368 bytes
 
 // A store without a copy whose value lies elsewhere; an in-place result that does not.
 // RUN: sed 's/\(%17 = .*\)plumb.offset = array<i64: 320>/\1plumb.offset = array<i64: 384>/' %t | not plumb-opt --verify-plan 2>&1 | FileCheck %s --check-prefix=PLACE

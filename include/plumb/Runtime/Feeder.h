@@ -1,7 +1,8 @@
 //===- Feeder.h - Brings the inputs of each step to one rank ------------------===//
 //
-// A thread reads the inputs of the next step into pinned memory while this one computes. At the beginning of
-// a step they are copied to the device on a stream of their own, for which all other streams wait.
+// While a step computes, a thread reads the inputs of the next one into pinned memory, and a stream of their
+// own copies them to the device. At the beginning of their step they only move on the device, to where the
+// program reads them; all other streams wait for that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +23,12 @@ namespace plumb {
 
 class Feeder {
 public:
-  /// `slices` are all that the rank holds; their `data` is where they go on the device. Without a source the
-  /// driver gives every input. No step from `lastStep` on is read ahead; with a driver none is, since it says
-  /// only at a step what it gives. Throws plumb::Failure.
-  Feeder(int rank, std::vector<InputSlice> slices, InputSource *source, const Driver *driver,
-         std::int64_t lastStep);
+  /// `slices` are all that the rank holds; their `data` is where they go on the device, and `arrival` where
+  /// those of the next step do before: `stagedBytes(slices)`. Without a source the driver gives every input.
+  /// No step from `lastStep` on is read ahead; with a driver none is, since it says only at a step what it
+  /// gives. Throws plumb::Failure.
+  Feeder(int rank, std::vector<InputSlice> slices, std::byte *arrival, InputSource *source,
+         const Driver *driver, std::int64_t lastStep);
   /// All copies are over.
   ~Feeder();
   Feeder(const Feeder &) = delete;
@@ -35,23 +37,32 @@ public:
   /// What is launched on `streams` after this finds the inputs of the step in place. The work of the step
   /// before it is over. Throws plumb::Failure.
   void feed(std::int64_t step, std::span<const cudaStream_t> streams);
+  /// Copies the inputs of the next step to the device as soon as they are read, for which it waits. To be
+  /// called when all work of the step has been launched. A failure to read them is that of the next `feed`.
+  void feedAhead();
+
+  /// Bytes of slices that lie one after the other, each aligned.
+  static std::size_t stagedBytes(std::span<const InputSlice> slices);
 
 private:
   using Slices = std::vector<InputSlice>;
 
-  Slices allocate(const Slices &slices);
   void readNow(std::int64_t step, Slices &staged);
-  void awaitAhead(std::int64_t step);
+  void upload(std::int64_t step);
+  bool awaitAhead(std::int64_t step);
   void startAhead(std::int64_t step);
   void readAhead();
 
   int rank;
   Slices targets;
+  std::byte *arrival;
+  std::size_t bytes; ///< There.
   InputSource *source;
   const Driver *driver;
   std::int64_t lastStep;
   Slices staging[2]; ///< The slices in pinned memory; of even steps, and of odd ones.
-  std::vector<void *> pinned;
+  void *pinned[2] = {};
+  std::int64_t uploaded = -1; ///< The step whose inputs are on the device, or on their way there.
   cudaStream_t stream = nullptr;
   cudaEvent_t copied = nullptr;
 

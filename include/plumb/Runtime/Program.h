@@ -120,6 +120,8 @@ struct Program {
   const Tensor *rate;              ///< A scalar, the learning rate; null if it is always `constantRate`.
   double constantRate;             ///< 0 without an optimizer.
   std::span<const std::size_t> arenaBytes; ///< Per pipeline coordinate.
+  /// Per pipeline coordinate the offset in the arena where the inputs of the next step arrive.
+  std::span<const std::size_t> staging;
   int streams, events;
   void (*step)(Rank &);
 };

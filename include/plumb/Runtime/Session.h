@@ -53,6 +53,8 @@ public:
 
 private:
   void connect();
+  /// The address of an offset in the arena. Throws if `bytes` there leave it.
+  std::byte *locate(const std::string &what, std::size_t offset, std::size_t bytes) const;
   /// The address of the local slice, or null if this rank has none. Throws if it leaves the arena.
   std::byte *locate(const Tensor &tensor, const Slice &slice, std::int64_t microbatch) const;
   std::int64_t slicesOf(const Tensor &tensor) const;

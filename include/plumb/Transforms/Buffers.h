@@ -80,6 +80,10 @@ private:
 /// Whether the microbatches of a tensor with this layout lie side by side in memory.
 bool isCutByMicrobatch(LayoutAttr layout);
 
+/// Bytes of all inputs that the stages of a coordinate read, all microbatches: what the inputs of the next
+/// step need where they arrive.
+int64_t getStagedBytes(const Pipeline &pipeline, int64_t coordinate);
+
 /// The layout that a parameter or state declares; null for other ops.
 LayoutAttr getDeclaredLayout(mlir::Operation *symbol);
 

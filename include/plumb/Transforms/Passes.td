@@ -624,9 +624,10 @@ def AssignStreams : Plumb_Pass<"assign-streams"> {
 def PlanMemory : Plumb_Pass<"plan-memory"> {
   let summary = "Places everything in one arena per pipeline coordinate";
   let description = [{
-    In this order: states that a step clears, parameters, outputs and inputs (all microbatches side by side), and one
+    In this order: states that a step clears, parameters, outputs and inputs (all microbatches side by side), one
     region for values: those that live from part to part (a block per slot), and for each part what it uses alone,
-    kernels' scratch included, packed by liveness. In the region, what is never in use at one time shares memory. The time
+    kernels' scratch included, packed by liveness; and the place where the inputs of the next step arrive while one runs.
+    In the region for values, what is never in use at one time shares memory. The time
     of what other streams than that of computation touch lasts from the last launch there that it comes after to the first
     that comes after it. Slots that do not come to lie side by side have their places in a table. Views, in-place results
     and stored values take no memory of their own; a store whose value could not be made in the state is marked as a copy.
@@ -646,7 +647,7 @@ def PlanMemory : Plumb_Pass<"plan-memory"> {
     Output:
 
     ```mlir
-    module attributes {plumb.arena = array<i64: 2048>, plumb.cleared = array<i64: 0>, …} {
+    module attributes {plumb.arena = array<i64: 2560>, plumb.cleared = array<i64: 0>, plumb.staging = array<i64: 2048>, …} {
     plumb.parameter @w trainable : tensor<16x16xf32> owner 0 holders [0] {plumb.offsets = array<i64: 0>}
     plumb.stage @submod_pp_0 index 0 {
       %x = plumb.input "x" index 0 {plumb.offset = array<i64: 1024>} : tensor<8x16xf32>

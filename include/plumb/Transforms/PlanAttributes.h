@@ -28,6 +28,7 @@
 //   plumb.copy                  on a store: the value must be copied into the state
 //   plumb.offsets               on a parameter or state: offset per coordinate, -1 where it is absent
 //   plumb.arena, plumb.cleared  on the module: bytes per coordinate; those at its start that a step clears
+//   plumb.staging               on the module: offset per coordinate where the inputs of the next step arrive
 //   plumb.memory                on the module: bytes per coordinate by use, for reports
 // verify-plan:
 //   plumb.verified              on the module: what has been proved
@@ -69,10 +70,12 @@ inline constexpr llvm::StringLiteral kCopyAttr = "plumb.copy";
 inline constexpr llvm::StringLiteral kOffsetsAttr = "plumb.offsets";
 inline constexpr llvm::StringLiteral kArenaAttr = "plumb.arena";
 inline constexpr llvm::StringLiteral kClearedAttr = "plumb.cleared";
+inline constexpr llvm::StringLiteral kStagingAttr = "plumb.staging";
 inline constexpr llvm::StringLiteral kMemoryAttr = "plumb.memory";
 /// The entries of `kMemoryAttr` besides `largest`, a text.
-inline constexpr llvm::StringLiteral kMemoryUses[] = {
-    "arena", "live", "states", "parameters", "optimizer", "outputs", "inputs", "activations", "temporaries"};
+inline constexpr llvm::StringLiteral kMemoryUses[] = {"arena",       "live",       "states", "parameters",
+                                                      "optimizer",   "outputs",    "inputs", "staging",
+                                                      "activations", "temporaries"};
 inline constexpr llvm::StringLiteral kVerifiedAttr = "plumb.verified";
 
 } // namespace plumb

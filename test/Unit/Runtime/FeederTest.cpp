@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const std::size_t kOffsets[] = {0}, kArenas[] = {64};
+const std::size_t kOffsets[] = {0}, kArenas[] = {128}, kStaging[] = {64};
 const Tensor kInputs[] = {{"input.0", DType::I32, 1, {{3}}, kOffsets}};
 const Program kProgram{.name = "test",
                        .signature = "by hand",
@@ -38,6 +39,7 @@ const Program kProgram{.name = "test",
                        .rate = nullptr,
                        .constantRate = 0,
                        .arenaBytes = kArenas,
+                       .staging = kStaging,
                        .streams = 1,
                        .events = 0,
                        .step = nullptr};
@@ -97,6 +99,9 @@ std::vector<InputSlice> slices(void *arena) {
   return {{&kInputs[0], Slice(kProgram, kInputs[0], {}, 0), 0, static_cast<std::byte *>(arena)}};
 }
 
+/// Where the inputs of the next step arrive.
+std::byte *arrival(void *arena) { return static_cast<std::byte *>(arena) + kStaging[0]; }
+
 /// What a kernel on the stream finds in the arena.
 std::vector<std::int32_t> look(void *arena, cudaStream_t stream) {
   std::vector<std::int32_t> values(3);
@@ -111,10 +116,10 @@ TEST(Feeder, ReadsTheNextStepWhileOneRuns) {
         1,
         [&](TestRank &self) {
           void *arena;
-          PLUMB_CUDA(cudaMalloc(&arena, 64));
+          PLUMB_CUDA(cudaMalloc(&arena, 128));
           cudaStream_t streams[] = {self.stream(), self.stream()};
           Counting source(/*last=*/100);
-          Feeder feeder(0, slices(arena), &source, nullptr, /*lastStep=*/4);
+          Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/4);
           for (std::int64_t step = 2; step < 4; ++step) {
             feeder.feed(step, streams);
             // The next step is read without being asked for, and leaves this one as it is.
@@ -130,14 +135,41 @@ TEST(Feeder, ReadsTheNextStepWhileOneRuns) {
   }
 }
 
+TEST(Feeder, TheNextStepIsOnTheDeviceBeforeThisOneEnds) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Outcome outcome = run(
+        1,
+        [&](TestRank &self) {
+          void *arena;
+          PLUMB_CUDA(cudaMalloc(&arena, 128));
+          cudaStream_t streams[] = {self.stream(), self.stream()};
+          Counting source(/*last=*/100);
+          Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/4);
+          for (std::int32_t step = 0; step < 4; ++step) {
+            feeder.feed(step, streams);
+            feeder.feedAhead();
+            // On other streams than that of the copy, this step's inputs stay.
+            EXPECT_THAT(look(arena, streams[0]), ElementsAre(10 * step, 10 * step + 1, 10 * step + 2));
+            EXPECT_EQ(source.newestStep(), std::min(step + 1, 3));
+            PLUMB_CUDA(cudaDeviceSynchronize());
+            std::int32_t next = 10 * source.newestStep();
+            EXPECT_THAT(look(arrival(arena), streams[1]), ElementsAre(next, next + 1, next + 2));
+          }
+        },
+        seed);
+    ASSERT_EQ(outcome.code, 0) << outcome.message();
+  }
+}
+
 TEST(Feeder, AFailureAheadIsThatOfItsStep) {
   Outcome outcome = run(1, [&](TestRank &self) {
     void *arena;
-    PLUMB_CUDA(cudaMalloc(&arena, 64));
+    PLUMB_CUDA(cudaMalloc(&arena, 128));
     cudaStream_t streams[] = {self.stream()};
     Counting source(/*last=*/1);
-    Feeder feeder(0, slices(arena), &source, nullptr, /*lastStep=*/4);
+    Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/4);
     feeder.feed(0, streams);
+    feeder.feedAhead();
     EXPECT_THAT(look(arena, streams[0]), ElementsAre(0, 1, 2));
     feeder.feed(1, streams);
   });
@@ -147,11 +179,11 @@ TEST(Feeder, AFailureAheadIsThatOfItsStep) {
 TEST(Feeder, WhatADriverGivesGoesBeforeTheSource) {
   Outcome outcome = run(1, [&](TestRank &self) {
     void *arena;
-    PLUMB_CUDA(cudaMalloc(&arena, 64));
+    PLUMB_CUDA(cudaMalloc(&arena, 128));
     cudaStream_t streams[] = {self.stream()};
     Counting source(/*last=*/100);
     Giving driver;
-    Feeder feeder(0, slices(arena), &source, &driver, /*lastStep=*/1);
+    Feeder feeder(0, slices(arena), arrival(arena), &source, &driver, /*lastStep=*/1);
     feeder.feed(0, streams);
     EXPECT_THAT(look(arena, streams[0]), ElementsAre(0, 1, 2));
     driver.gives = true;
@@ -168,7 +200,7 @@ TEST(Feeder, ARankWithoutInputsReadsNothing) {
   Outcome outcome = run(1, [&](TestRank &self) {
     cudaStream_t streams[] = {self.stream()};
     Counting source(/*last=*/0);
-    Feeder feeder(0, {}, &source, nullptr, /*lastStep=*/4);
+    Feeder feeder(0, {}, nullptr, &source, nullptr, /*lastStep=*/4);
     for (std::int64_t step = 0; step < 4; ++step)
       feeder.feed(step, streams);
     EXPECT_EQ(source.newestStep(), -1);

@@ -16,7 +16,7 @@ using namespace plumb;
 namespace {
 
 const Axis kMesh[] = {{"pp", 2}, {"dp", 3}, {"tp", 2}};
-const std::size_t kArenas[] = {0, 0};
+const std::size_t kArenas[] = {0, 0}, kStaging[] = {0, 0};
 
 Program program(std::int64_t microbatches) {
   return {.name = "test",
@@ -38,6 +38,7 @@ Program program(std::int64_t microbatches) {
           .rate = nullptr,
           .constantRate = 0,
           .arenaBytes = kArenas,
+          .staging = kStaging,
           .streams = 0,
           .events = 0,
           .step = nullptr};

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const Axis kMesh[] = {{"dp", 2}};
-const std::size_t kOffsets[] = {0}, kArenas[] = {0};
+const std::size_t kOffsets[] = {0}, kArenas[] = {0}, kStaging[] = {0};
 // Rows over dp: three of five, and two and a row of padding.
 const Tensor kIds{"input.0", DType::I64, 2, {{5, 1, {{0}}}, {2}}, kOffsets},
     kTargets{"input.1", DType::I32, 2, {{5}, {2, 1, {{0}}}}, kOffsets},
@@ -92,6 +92,7 @@ protected:
                   .rate = nullptr,
                   .constantRate = 0,
                   .arenaBytes = kArenas,
+                  .staging = kStaging,
                   .streams = 0,
                   .events = 0,
                   .step = nullptr};

@@ -87,7 +87,8 @@ enum Stage0 : std::size_t {
   GFull = H + 2 * kSlice,
   GShard = GFull + kLine,
   Factor0 = GShard + kLine,
-  Bytes0 = Factor0 + kLine
+  Arrival0 = Factor0 + kLine,
+  Bytes0 = Arrival0 + 2 * kSlice
 };
 enum Stage1 : std::size_t {
   H1 = 0,
@@ -101,7 +102,7 @@ const Axis kMesh[] = {{"pp", 2}, {"dp", 2}};
 const std::size_t kXOffsets[] = {X, kAbsent}, kWOffsets[] = {WShard, kAbsent},
                   kGOffsets[] = {GShard, kAbsent}, kHOffsets[] = {kAbsent, H1},
                   kLossOffsets[] = {kAbsent, Loss}, kNowhere[] = {kAbsent, kAbsent},
-                  kArenas[] = {Bytes0, Bytes1};
+                  kArenas[] = {Bytes0, Bytes1}, kStaging[] = {Arrival0, 0};
 const char *const kTied[] = {"tied"};
 const Tensor kInputs[] = {
     {"input.0", DType::F32, 2, {{kRows, 1, {{kDp}, {kMicrobatch}}}, {kColumns}}, kXOffsets, kSlice}};
@@ -188,6 +189,7 @@ Program training() {
           .rate = nullptr,
           .constantRate = 0,
           .arenaBytes = kArenas,
+          .staging = kStaging,
           .streams = 3,
           .events = 3,
           .step = step};
@@ -358,7 +360,7 @@ TEST_F(Threads, ATensorOutsideTheArenaIsAnError) {
   Program program = training();
   program.parameters = parameters;
   EXPECT_EQ(run(program), 1);
-  EXPECT_THAT(error, AllOf(HasSubstr("error: rank "), HasSubstr("tensor 'w' leaves the arena")));
+  EXPECT_THAT(error, AllOf(HasSubstr("error: rank "), HasSubstr("the bytes of tensor 'w' leave the arena")));
 }
 
 TEST_F(Threads, AnAxisThatCutsTwiceIsAnError) {
