@@ -17,15 +17,16 @@ plumbc = os.path.join(config.plumb_binary_dir, "bin", "plumbc")
 build_program = os.path.join(config.test_source_root, "EndToEnd", "build_program.py")
 include_dir = os.path.join(os.path.dirname(config.test_source_root), "include")
 lib_dir = os.path.join(config.plumb_binary_dir, "lib")
+clangxx = os.path.join(llvm_bin, "clang++") + (" -fsanitize=address,undefined" if config.sanitize else "")
 config.substitutions += [
-    ("%build-program", f"python3 {build_program} {os.path.join(llvm_bin, 'clang++')} {include_dir} {lib_dir}"),
+    ("%build-program", f"python3 {build_program} '{clangxx}' {include_dir} {lib_dir}"),
     ("%python", "python3"),
     ("%run-plan", f"python3 {run_plan} {plumbc}"),
     ("%fixtures", os.path.join(config.test_source_root, "Fixtures")),
     ("%plumb-root", os.path.dirname(config.test_source_root)),
     ("%plumb-include", os.path.join(os.path.dirname(config.test_source_root), "include")),
     ("%plumb-lib", os.path.join(config.plumb_binary_dir, "lib")),
-    ("%clangxx", os.path.join(llvm_bin, "clang++") + (" -fsanitize=address,undefined" if config.sanitize else "")),
+    ("%clangxx", clangxx),
 ]
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.plumb_binary_dir, "bin"), llvm_bin, os.environ["PATH"]]
