@@ -107,6 +107,7 @@ void Feeder::readNow(std::int64_t step, Slices &staged) {
       rest.push_back(slice);
   if (!rest.empty())
     source->read(rank, step, rest);
+  checkIndices(step, staged);
 }
 
 //===----------------------------------------------------------------------===//
@@ -140,6 +141,7 @@ void Feeder::readAhead() {
     std::exception_ptr caught;
     try {
       source->read(rank, step, staging[step % 2]);
+      checkIndices(step, staging[step % 2]);
     } catch (...) {
       caught = std::current_exception();
     }

@@ -6,6 +6,10 @@
 #include "plumb/Runtime/TensorFiles.h"
 #include "plumb/Runtime/TokenSource.h"
 
+#include <cstring>
+#include <ranges>
+#include <utility>
+
 namespace plumb {
 namespace {
 
@@ -53,7 +57,54 @@ private:
   std::unique_ptr<TensorFiles> files;
 };
 
+template <class T>
+std::int64_t valueAt(const std::byte *at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return static_cast<std::int64_t>(value);
+}
+
+/// "[3, 17]": the place of an element by its number in the global tensor.
+std::string describePlace(const Tensor &tensor, std::size_t element) {
+  std::vector<std::int64_t> place = shapeOf(tensor);
+  for (std::int64_t &number : std::views::reverse(place)) {
+    std::int64_t size = std::exchange(number, static_cast<std::int64_t>(element) % number);
+    element /= static_cast<std::size_t>(size);
+  }
+  return describeShape(place);
+}
+
+[[noreturn]] void refuse(std::int64_t step, const Tensor &input, std::size_t element, std::int64_t value) {
+  const IndexRange &range = *input.indices;
+  std::string name = input.aliases.empty() ? "" : std::string(" '") + input.aliases.front() + "'";
+  throw Failure("step " + std::to_string(step + 1) + ": " + input.name + name + " is " +
+                std::to_string(value) + " at " + describePlace(input, element) + ", which " + range.reader +
+                " takes as an index: it must be 0 to " + std::to_string(range.count - 1) +
+                (range.ignores ? ", or " + std::to_string(range.ignored) + ", which is ignored" : ""));
+}
+
+template <class T>
+void checkIndicesOf(std::int64_t step, const InputSlice &slice) {
+  const IndexRange range = *slice.input->indices;
+  slice.slice.forEachRun([&](std::size_t local, std::size_t global, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
+      std::int64_t value = valueAt<T>(slice.data + local + at);
+      bool isFine = (value >= 0 && value < range.count) || (range.ignores && value == range.ignored);
+      if (!isFine) [[unlikely]]
+        refuse(step, *slice.input, (global + at) / sizeof(T), value);
+    }
+  });
+}
+
 } // namespace
+
+void checkIndices(std::int64_t step, std::span<const InputSlice> slices) {
+  for (const InputSlice &slice : slices)
+    if (slice.input->indices && slice.input->dtype == DType::I64)
+      checkIndicesOf<std::int64_t>(step, slice);
+    else if (slice.input->indices && slice.input->dtype == DType::I32)
+      checkIndicesOf<std::int32_t>(step, slice);
+}
 
 std::unique_ptr<InputSource> openInputSource(const Program &program, const Options &options,
                                              std::int64_t firstStep) {

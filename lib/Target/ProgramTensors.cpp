@@ -20,6 +20,7 @@ struct TensorEntry {
   int64_t stride = 0;
   SmallVector<std::string> aliases;
   SmallVector<int64_t> makers; ///< Per microbatch the coordinate that makes it; empty if all do.
+  InputOp input = {};          ///< Null if it is none.
 };
 
 class TensorTables {
@@ -63,6 +64,17 @@ std::string TensorTables::describeDim(int64_t size, DimShardingAttr dim) {
   return formatv("{{{0}, {1}, {{{2}}{3}}", size, dim ? dim.countBlocks() : 1, llvm::join(axes, ", "), sizes);
 }
 
+/// What the values of an input may be, as text of the program.
+static std::string getIndices(InputOp input) {
+  auto range = input->getAttrOfType<DenseI64ArrayAttr>(kIndexRangeAttr);
+  auto reader = input->getAttrOfType<StringAttr>(kIndexReaderAttr);
+  if (!range || range.empty() || !reader)
+    return "";
+  bool ignores = range.size() > 1;
+  return formatv("{{{0}, {1}, {2}, {3}}", range[0], ignores ? "true" : "false", ignores ? range[1] : 0,
+                 quote(reader.getValue()));
+}
+
 FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRef table, size_t index) {
   auto reject = [&](const Twine &why) -> FailureOr<std::string> {
     return plan.module.emitError("tensor '") << entry.name << "' cannot be loaded by the program: " << why;
@@ -89,9 +101,15 @@ FailureOr<std::string> TensorTables::describe(const TensorEntry &entry, StringRe
     writer.write(formatv("static const int {0}[] = {{{1}};", makers, joinNumbers(entry.makers)));
     makers = ", " + makers;
   }
-  return formatv("{{{0}, plumb::DType::{1}, {2}, {{{3}}, {4}_offsets[{5}], {6}, {7}{8}}", quote(entry.name),
-                 getElementNames(entry.type.getElementType()).dtype, entry.type.getRank(),
-                 llvm::join(dims, ", "), table, index, entry.stride, aliases, makers)
+  std::string indices = entry.input ? getIndices(entry.input) : "";
+  if (!indices.empty()) {
+    std::string name = formatv("{0}_indices_{1}", table, index);
+    writer.write(formatv("static const plumb::IndexRange {0} = {1};", name, indices));
+    indices = (makers.empty() ? ", {}, &" : ", &") + name;
+  }
+  return formatv("{{{0}, plumb::DType::{1}, {2}, {{{3}}, {4}_offsets[{5}], {6}, {7}{8}{9}}",
+                 quote(entry.name), getElementNames(entry.type.getElementType()).dtype, entry.type.getRank(),
+                 llvm::join(dims, ", "), table, index, entry.stride, aliases, makers, indices)
       .str();
 }
 
@@ -152,7 +170,8 @@ SmallVector<TensorEntry> TensorTables::getInputs(bool counts) const {
                   SmallVector<int64_t>(plan.pipeline.coordinates, -1),
                   0,
                   {input.getName().str()},
-                  {}};
+                  {},
+                  input};
       tensor.offsets[plan.pipeline.coordinateOf(static_cast<int64_t>(index))] = readEntry(input, kOffsetAttr);
       if (int64_t slotClass = readEntry(input, kSlotAttr); slotClass >= 0)
         tensor.stride = slots[slotClass].stride;

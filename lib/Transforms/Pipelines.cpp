@@ -9,6 +9,7 @@ using namespace mlir;
 
 void plumb::buildCompilePipeline(OpPassManager &manager, const CompilePipelineOptions &options) {
   manager.addPass(createApplySpec());
+  manager.addPass(createBoundInputs());
   manager.addPass(createSplitStages());
   manager.addPass(createSetPrecision());
   manager.addPass(createAssignOwnership());

@@ -31,6 +31,9 @@ public:
   virtual void read(int rank, std::int64_t step, std::span<const InputSlice> slices) = 0;
 };
 
+/// Throws plumb::Failure if a slice of indices names a row that its reader does not have.
+void checkIndices(std::int64_t step, std::span<const InputSlice> slices);
+
 /// Opens what `--source` names, and checks that it fits the program. Its content says what it is: safetensors
 /// with the inputs' own tensors, or with a stream of tokens, in one file or a folder of them; or a shared
 /// object (source.h). `firstStep` is the first one that will be read. Throws plumb::Failure.

@@ -55,6 +55,15 @@ struct Dim {
 
 inline constexpr std::size_t kAbsent = ~std::size_t(0);
 
+/// What the values of an input of integers may be: 0 to `count` - 1, and `ignored` where there is such a one.
+/// `reader` takes them as indices.
+struct IndexRange {
+  std::int64_t count;
+  bool ignores;
+  std::int64_t ignored;
+  const char *reader;
+};
+
 /// A tensor that outlives a step. `offsets[p]` is the byte offset of the local slice in the arena of pipeline
 /// coordinate p, or kAbsent where that coordinate does not hold it. If `microbatch` shards it, the slice of
 /// microbatch m lies `m * stride` bytes further. Slices are dense and row-major.
@@ -68,6 +77,7 @@ struct Tensor {
   std::span<const char *const> aliases = {};
   /// Per microbatch the pipeline coordinate that makes its slice; empty: every one that holds the tensor.
   std::span<const int> makers = {};
+  const IndexRange *indices = nullptr; ///< Of an input; null: any value will do.
 };
 
 /// Ranks that talk to each other: those that differ only in `axes` and, when `pipeline` is not empty, in the

@@ -95,6 +95,29 @@ def ApplySpec : Plumb_Pass<"apply-spec"> {
   }];
 }
 
+def BoundInputs : Plumb_Pass<"bound-inputs"> {
+  let summary = "Says of inputs that are indices what they may be";
+  let description = [{
+    PyTorch refuses a token beyond the vocabulary or a label that is no class. Kernels cannot, so that the program checks
+    what it is fed. An input whose values are indices, as they come or in another shape, gets the least number of rows
+    among its readers, and the value that all of them ignore, if there is one.
+
+    Input:
+
+    ```mlir
+    %x = plumb.input "idx" index 0 : tensor<8x32xi64>
+    %w = plumb.load @wte.weight : tensor<256x64xf32>
+    %e = nn.embedding %w, %x {plumb.module = "wte"} : (tensor<256x64xf32>, tensor<8x32xi64>) -> tensor<8x32x64xf32>
+    ```
+
+    Output:
+
+    ```mlir
+    %x = plumb.input "idx" index 0 {plumb.index_range = array<i64: 256>, plumb.index_reader = "module wte"} : tensor<8x32xi64>
+    ```
+  }];
+}
+
 def SplitStages : Plumb_Pass<"split-stages"> {
   let summary = "Cuts the program into pipeline stages at its markers";
   let description = [{

@@ -5,6 +5,9 @@
 // apply-spec:
 //   plumb.batch                 on the module: rows of the whole batch, where the plan sets it
 //   plumb.batch_parts           on the module: ranks and microbatches whose rows batch normalisation may part
+// bound-inputs:
+//   plumb.index_range           on an input: its values are 0 to the first number - 1, or the second, if
+//   there is one plumb.index_reader          on an input: the op that says so, for errors
 // build-step:
 //   plumb.rate                  on the module: the learning rate, where it never changes
 // form-kernels:
@@ -49,6 +52,8 @@ namespace plumb {
 
 inline constexpr llvm::StringLiteral kBatchAttr = "plumb.batch";
 inline constexpr llvm::StringLiteral kBatchPartsAttr = "plumb.batch_parts";
+inline constexpr llvm::StringLiteral kIndexRangeAttr = "plumb.index_range";
+inline constexpr llvm::StringLiteral kIndexReaderAttr = "plumb.index_reader";
 inline constexpr llvm::StringLiteral kRateAttr = "plumb.rate";
 inline constexpr llvm::StringLiteral kInoutAttr = "plumb.inout";
 inline constexpr llvm::StringLiteral kResultAttr = "plumb.result";

@@ -123,6 +123,10 @@ LogicalResult EmbeddingOp::inferTypes(Adaptor adaptor, EmitError emitError, Smal
   return success();
 }
 
+IndexRange EmbeddingOp::getIndexRange() {
+  return {getIndices(), getTable().getType().getDimSize(tableDims(getTable().getType()))};
+}
+
 ShardingRule EmbeddingOp::getShardingRule() {
   return embeddingRule(getTable().getType(), getIndices().getType(), FactorKind::Parallel,
                        FactorKind::Reduction);
@@ -227,6 +231,10 @@ static ShardingRule lossRule(Operation *op, Value logits, FactorKind expanded) {
   llvm::append_range(rule.operands, llvm::map_range(op->getOperands(), dims));
   llvm::append_range(rule.results, llvm::map_range(op->getResults(), dims));
   return rule;
+}
+
+IndexRange CrossEntropyOp::getIndexRange() {
+  return {getTargets(), getLogits().getType().getShape().back(), getIgnoreIndex()};
 }
 
 ShardingRule CrossEntropyOp::getShardingRule() {

@@ -199,6 +199,8 @@ indexedDims(ShardingRule &rule, Value input, Value indices, int64_t dim, FactorK
   return {dims, inputDims};
 }
 
+IndexRange GatherOp::getIndexRange() { return {getIndices(), getInput().getType().getDimSize(getDim())}; }
+
 ShardingRule GatherOp::getShardingRule() {
   ShardingRule rule;
   auto [dims, inputDims] = indexedDims(rule, getInput(), getIndices(), getDim(), FactorKind::Parallel);
@@ -237,6 +239,8 @@ LogicalResult ScatterOp::inferTypes(Adaptor adaptor, EmitError emitError, SmallV
                        << " must have the shape of the indices, " << adaptor.getIndices().getType();
   return checkIndexed(adaptor.getInput(), adaptor.getIndices(), adaptor.getDim(), emitError);
 }
+
+IndexRange ScatterOp::getIndexRange() { return {getIndices(), getInput().getType().getDimSize(getDim())}; }
 
 ShardingRule ScatterOp::getShardingRule() {
   ShardingRule rule;

@@ -3,7 +3,8 @@
 
 FOLDER/shards has them as a stream of tokens in files of several types; FOLDER/inputs.safetensors as tensors with a dimension
 of steps, cut from the stream here; FOLDER/tokens.bin as 16-bit numbers. In FOLDER/unshifted.safetensors the targets are the
-tokens themselves.
+tokens themselves. In FOLDER/beyond.safetensors a token of the second step is one that the vocabulary lacks, and a target of
+the first one is ignored; in FOLDER/negative.safetensors a token is what only a target may be.
 """
 import array, json, os, struct, sys
 
@@ -40,6 +41,10 @@ def main(folder):
         os.path.join(folder, "unshifted.safetensors"),
         {"input.0": ("I64", shape, tokens[:-1]), "input.1": ("I64", shape, tokens[:-1])},
     )
+    for name, at, value in [("beyond", count + 3 * COLUMNS + 17, 256), ("negative", 5, -100)]:
+        wrong, targets = tokens[:-1], [-100] + tokens[2:]
+        wrong[at] = value
+        write(os.path.join(folder, name + ".safetensors"), {"input.0": ("I64", shape, wrong), "input.1": ("I64", shape, targets)})
     with open(os.path.join(folder, "tokens.bin"), "wb") as file:
         file.write(struct.pack(f"<{len(tokens)}H", *tokens))
 

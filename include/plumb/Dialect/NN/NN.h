@@ -24,6 +24,13 @@ class Reinterprets : public mlir::OpTrait::TraitBase<ConcreteType, Reinterprets>
 /// The derivative is zero: no gradient passes.
 template <typename ConcreteType>
 class Detaches : public mlir::OpTrait::TraitBase<ConcreteType, Detaches> {};
+
+/// Indices are 0 to `count` - 1, or `ignored`.
+struct IndexRange {
+  mlir::Value indices;
+  int64_t count;
+  std::optional<int64_t> ignored = {};
+};
 } // namespace plumb::nn
 
 #include "plumb/Dialect/NN/NNDialect.h.inc"

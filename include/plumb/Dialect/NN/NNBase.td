@@ -35,6 +35,8 @@ def NN_Reinterprets : NativeOpTrait<"Reinterprets"> { let cppNamespace = "::plum
 // The derivative is zero: no gradient passes.
 def NN_Detaches : NativeOpTrait<"Detaches"> { let cppNamespace = "::plumb::nn"; }
 
+def NN_Indexes : DeclareOpInterfaceMethods<NN_IndexingOpInterface>;
+
 defvar NN_Methods = ["getShardingRule", "localize", "backward", "expand", "lower"];
 
 // No attribute of an nn op holds the size of a dim that may be sharded (the sharding rule keeps such dims whole), so

@@ -5,9 +5,9 @@
 
 include "plumb/Dialect/NN/NNBase.td"
 
-class NN_ExpandableOp<string mnemonic> : NN_InferredOp<mnemonic, [], "", 1>;
+class NN_ExpandableOp<string mnemonic, list<Trait> traits = []> : NN_InferredOp<mnemonic, traits, "", 1>;
 
-def NN_EmbeddingOp : NN_ExpandableOp<"embedding"> {
+def NN_EmbeddingOp : NN_ExpandableOp<"embedding", [NN_Indexes]> {
   let summary = "Rows of a table";
   let description = [{
     Leading dims of the table number several tables, and are leading dims of the indices too.
@@ -30,7 +30,7 @@ def NN_EmbeddingBackwardOp : NN_Op<"embedding_backward", [], "", 1> {
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyOp : NN_ExpandableOp<"cross_entropy"> {
+def NN_CrossEntropyOp : NN_ExpandableOp<"cross_entropy", [NN_Indexes]> {
   let summary = "Negative log-likelihood of the target class, per row";
   let description = [{
     `losses[i] = lse[i] - logits[i, target[i]]` with `lse` the log of the sum of exponentials of row `i`; 0 where the

@@ -47,4 +47,18 @@ def NN_TensorOpInterface : OpInterface<"TensorOpInterface"> {
   ];
 }
 
+def NN_IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
+  let cppNamespace = "::plumb::nn";
+  let description = [{
+    An op with an operand of indices. PyTorch refuses an index out of range; a kernel cannot, so that indices are checked
+    where they come from.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The operand of indices, and what they may be.
+      }],
+      "::plumb::nn::IndexRange", "getIndexRange">,
+  ];
+}
+
 #endif // PLUMB_DIALECT_NN_NNINTERFACES

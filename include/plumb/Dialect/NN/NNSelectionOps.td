@@ -47,7 +47,7 @@ def NN_ReverseOp : NN_InferredOp<"reverse"> {
   let assemblyFormat = "$input `dims` $dims attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_GatherOp : NN_InferredOp<"gather"> {
+def NN_GatherOp : NN_InferredOp<"gather", [NN_Indexes]> {
   let summary = "Elements by their index along a dim";
   let description = [{
     `result[i, j, k] = input[i, indices[i, j, k], k]` for dim 1. All other dims of operand and indices are equal. An
@@ -64,7 +64,7 @@ def NN_GatherOp : NN_InferredOp<"gather"> {
   }];
 }
 
-def NN_ScatterOp : NN_InferredOp<"scatter"> {
+def NN_ScatterOp : NN_InferredOp<"scatter", [NN_Indexes]> {
   let summary = "The operand with elements overwritten, or added to, by their index along a dim";
   let description = [{
     `result[i, indices[i, j, k], k] = source[i, j, k]` for dim 1, in row-major order, so that the last of equal indices
