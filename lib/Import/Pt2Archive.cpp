@@ -277,7 +277,10 @@ std::optional<std::vector<std::byte>> Pt2Archive::bytes(const std::string &fqn,
   std::optional<std::string> record = zip_->content(*zip_->find(found->record), diagnostics);
   if (!record)
     return std::nullopt;
-  return contiguous(found->meta, *record);
+  std::optional<std::vector<std::byte>> values = contiguous(found->meta, *record);
+  return values ? values
+                : fail("\"" + fqn + "\" has the type " + pt2::name(found->meta.dtype) +
+                       ", which is not supported");
 }
 
 } // namespace plumb::pt2

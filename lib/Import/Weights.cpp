@@ -2,8 +2,9 @@
 
 #include "ArgumentReader.h"
 
+#include "plumb/Runtime/TensorView.h"
+
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 namespace plumb::pt2 {
@@ -142,31 +143,22 @@ std::vector<std::pair<std::string, std::string>> partialOverlaps(const std::vect
   return result;
 }
 
-std::vector<std::byte> contiguous(const TensorMeta &meta, const std::string &record) {
-  size_t item = itemSize(meta.dtype), rank = meta.sizes.size();
-  size_t count = static_cast<size_t>(meta.elements());
-  std::vector<std::byte> result(count * item);
-  if (count == 0)
+std::optional<std::vector<std::byte>> contiguous(const TensorMeta &meta, const std::string &record) {
+  auto numbers = [](const std::vector<Dimension> &dimensions) {
+    std::vector<int64_t> result;
+    for (const Dimension &dimension : dimensions)
+      result.push_back(dimension.value);
     return result;
-
-  // The longest suffix of dimensions that is dense already is copied at once.
-  size_t outer = rank, run = 1;
-  while (outer > 0 &&
-         (meta.sizes[outer - 1].value == 1 || static_cast<size_t>(meta.strides[outer - 1].value) == run))
-    run *= static_cast<size_t>(meta.sizes[--outer].value);
-
-  std::vector<int64_t> index(outer, 0);
-  const char *from = record.data() + meta.storageOffset.value * item;
-  for (std::byte *to = result.data(), *end = to + result.size(); to != end; to += run * item) {
-    std::memcpy(to, from, run * item);
-    for (size_t d = outer; d-- > 0;) {
-      from += meta.strides[d].value * item;
-      if (++index[d] < meta.sizes[d].value)
-        break;
-      from -= meta.strides[d].value * meta.sizes[d].value * item;
-      index[d] = 0;
-    }
-  }
+  };
+  const char *dtype = nameOfScalarType(static_cast<int64_t>(meta.dtype));
+  std::optional<TensorView> view;
+  if (dtype)
+    view = viewWithin(std::as_bytes(std::span(record)), dtype, numbers(meta.sizes), numbers(meta.strides),
+                      meta.storageOffset.value);
+  if (!view)
+    return std::nullopt;
+  std::vector<std::byte> result(view->bytes());
+  view->copy(0, result.size(), result.data());
   return result;
 }
 

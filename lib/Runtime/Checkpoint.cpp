@@ -38,7 +38,7 @@ std::int64_t readStep(const TensorFiles &checkpoint) {
   const TensorView *view = checkpoint.find(std::string_view(kStep));
   std::int64_t step = -1;
   if (view && view->dtype == nameOf(DType::I64) && view->shape.empty())
-    std::memcpy(&step, view->data.data(), sizeof step);
+    view->copy(0, sizeof step, reinterpret_cast<std::byte *>(&step));
   if (step < 0)
     throw Failure(checkpoint.path(), std::string("this is no checkpoint: it has no '") + kStep +
                                          "'; give weights with --weights");
@@ -88,7 +88,7 @@ CheckpointWriter::CheckpointWriter(const Program &program, const Options &option
   for (std::size_t i = 0; i < parameters; ++i)
     if (isUnused(program.parameters[i]))
       if (const TensorView *view = sources.parameters()->find(program.parameters[i]))
-        std::ranges::copy(view->data, parameter(i));
+        view->copy(0, view->bytes(), parameter(i));
 }
 
 } // namespace plumb

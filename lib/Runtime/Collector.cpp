@@ -52,7 +52,7 @@ Collector::Collector(const Program &program, std::string path, std::int64_t step
     // The dtype and shape have been checked against the program, so the sizes agree.
     if (result.kind == Result::Parameter && isUnused(*result.tensor))
       if (const TensorView *view = weights ? weights->find(*result.tensor) : nullptr)
-        std::ranges::copy(view->data, writer.data(entry).data());
+        view->copy(0, view->bytes(), writer.data(entry).data());
     entry += result.names.size();
   }
   firstEntry.push_back(entry);

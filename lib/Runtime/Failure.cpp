@@ -2,9 +2,15 @@
 
 #include "plumb/Runtime/Failure.h"
 
+#include <cerrno>
+#include <cstring>
 #include <new>
 
 namespace plumb {
+
+void failOn(const std::string &file, const std::string &sentence) {
+  throw Failure(file, sentence + ": " + std::strerror(errno));
+}
 
 Outcome outcomeOfException(const std::string &who) {
   try {

@@ -102,7 +102,7 @@ void Feeder::readNow(std::int64_t step, Slices &staged) {
   Slices rest;
   for (const InputSlice &slice : staged)
     if (const std::byte *given = driver->input(*slice.input))
-      slice.slice.gather(given, slice.data);
+      slice.slice.gather(wholeView(*slice.input, given), slice.data);
     else
       rest.push_back(slice);
   if (!rest.empty())

@@ -29,8 +29,10 @@ public:
   }
 
   void read(int, std::int64_t step, std::span<const InputSlice> slices) override {
-    for (const InputSlice &slice : slices)
-      slice.slice.gather(find(*slice.input, step), slice.data);
+    for (const InputSlice &slice : slices) {
+      const TensorView &view = *files->find(std::string_view(slice.input->name));
+      slice.slice.gather(view, slice.data, offsetOf(*slice.input, view, step));
+    }
   }
 
 private:
@@ -43,15 +45,14 @@ private:
                                " steps, but " + wanted};
   }
 
-  const std::byte *find(const Tensor &input, std::int64_t step) const {
-    const TensorView &view = *files->find(std::string_view(input.name));
+  /// Where the values of a step begin.
+  std::size_t offsetOf(const Tensor &input, const TensorView &view, std::int64_t step) const {
     if (!hasStepDimension(input, view))
-      return view.data.data();
+      return 0;
     // The loop of a caller of the C library ends where it likes.
     if (step >= view.shape[0])
       throw tooFew(input, view.shape[0], "step " + std::to_string(step + 1) + " is to run");
-    return view.data.data() +
-           view.data.size() / static_cast<std::size_t>(view.shape[0]) * static_cast<std::size_t>(step);
+    return view.bytes() / static_cast<std::size_t>(view.shape[0]) * static_cast<std::size_t>(step);
   }
 
   std::unique_ptr<TensorFiles> files;

@@ -126,6 +126,12 @@ std::vector<std::int64_t> shapeOf(const Tensor &tensor) {
   return shape;
 }
 
+TensorView wholeView(const Tensor &tensor, const std::byte *global) {
+  TensorView view{nameOf(tensor.dtype), shapeOf(tensor), {}};
+  view.data = {global, view.bytes()};
+  return view;
+}
+
 std::string describeShape(std::span<const std::int64_t> shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i)
@@ -271,11 +277,11 @@ bool Slice::walk(const Visit &visit) const {
   return std::ranges::all_of(nests, [&](const Nest &nest) { return walkNest(nest, visit); });
 }
 
-void Slice::gather(const std::byte *global, std::byte *local) const {
+void Slice::gather(const TensorView &global, std::byte *local, std::size_t offset) const {
   if (ownBytes != totalBytes)
     std::fill_n(local, totalBytes, std::byte{0});
   walk([&](std::size_t to, std::size_t from, std::size_t bytes) {
-    std::memcpy(local + to, global + from, bytes);
+    global.copy(offset + from, bytes, local + to);
     return true;
   });
 }

@@ -19,7 +19,7 @@ static bool parseNumber(std::string_view text, Number &result) {
 namespace {
 
 constexpr const char *kUsage =
-    "usage: program [--weights F|DIR] [--buffers F|DIR] [--source S] [--steps N] [--save F]\n"
+    "usage: program [--weights W] [--buffers W] [--source S] [--steps N] [--save F]\n"
     "               [--resume DIR] [--checkpoint DIR [--every K]] [--log F.jsonl] [--timeout S]";
 
 /// Where the value of an option goes: one of the two.

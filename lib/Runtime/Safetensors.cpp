@@ -3,7 +3,7 @@
 #include "plumb/Runtime/Safetensors.h"
 
 #include "plumb/Runtime/Failure.h"
-#include "plumb/Runtime/HeaderReader.h"
+#include "plumb/Runtime/JsonReader.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,28 +25,6 @@ namespace {
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
 
-using Views = std::map<std::string, TensorView, std::less<>>;
-
-/// Bytes of one element; 0 for an unknown type.
-std::int64_t elementSize(std::string_view dtype) {
-  static const std::map<std::string_view, std::int64_t> sizes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
-      {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},     {"U32", 4},
-      {"F32", 4},  {"F64", 8}, {"I64", 8}, {"U64", 8},     {"C64", 8}};
-  auto found = sizes.find(dtype);
-  return found == sizes.end() ? 0 : found->second;
-}
-
-/// False if the product does not fit.
-bool byteCount(std::string_view dtype, const std::vector<std::int64_t> &shape, std::int64_t &bytes) {
-  bytes = elementSize(dtype);
-  // An extent of 0 makes the tensor empty, however large the others are.
-  if (std::ranges::count(shape, 0) != 0)
-    bytes = 0;
-  return std::ranges::all_of(
-      shape, [&](std::int64_t extent) { return !__builtin_mul_overflow(bytes, extent, &bytes); });
-}
-
 std::string quoted(const std::string &name) { return "tensor '" + name + "'"; }
 
 struct Record {
@@ -54,7 +32,7 @@ struct Record {
   std::vector<std::int64_t> shape, offsets;
 };
 
-Record readRecord(HeaderReader &reader, const std::string &name) {
+Record readRecord(JsonReader &reader, const std::string &name) {
   Record record;
   bool hasDtype = false, hasShape = false, hasOffsets = false;
   auto once = [&](bool &seen, const std::string &key) {
@@ -85,10 +63,10 @@ Record readRecord(HeaderReader &reader, const std::string &name) {
 }
 
 TensorView view(const std::string &name, const Record &record, std::span<const std::byte> data) {
-  std::int64_t bytes;
   if (elementSize(record.dtype) == 0)
     throw Failure(quoted(name) + " has the unknown dtype '" + record.dtype + "'");
-  if (!byteCount(record.dtype, record.shape, bytes))
+  std::optional<std::int64_t> bytes = byteCount(record.dtype, record.shape);
+  if (!bytes)
     throw Failure(quoted(name) + " has a shape whose size exceeds 2^63 - 1 bytes");
   if (record.offsets.size() != 2 || record.offsets[0] > record.offsets[1])
     throw Failure(quoted(name) + " has data_offsets that are no pair [begin, end]");
@@ -96,19 +74,19 @@ TensorView view(const std::string &name, const Record &record, std::span<const s
   if (static_cast<std::uint64_t>(end) > data.size())
     throw Failure(quoted(name) + " ends at byte " + std::to_string(end) + " of the data, but the file has " +
                   std::to_string(data.size()) + " bytes of data");
-  if (end - begin != bytes)
+  if (end - begin != *bytes)
     throw Failure(quoted(name) + " occupies " + std::to_string(end - begin) +
-                  " bytes, but its shape and dtype need " + std::to_string(bytes));
+                  " bytes, but its shape and dtype need " + std::to_string(*bytes));
   return {record.dtype, record.shape,
-          data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes))};
+          data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(*bytes))};
 }
 
 /// The tensors, in the order of their bytes, must tile the data.
-void checkTiling(const Views &views, std::span<const std::byte> data) {
-  std::vector<const Views::value_type *> order;
+void checkTiling(const TensorViews &views, std::span<const std::byte> data) {
+  std::vector<const TensorViews::value_type *> order;
   for (const auto &entry : views)
     order.push_back(&entry);
-  auto place = [](const Views::value_type *entry) {
+  auto place = [](const TensorViews::value_type *entry) {
     return std::pair(entry->second.data.data(), entry->second.data.size());
   };
   std::ranges::sort(order, {}, place);
@@ -126,13 +104,9 @@ void checkTiling(const Views &views, std::span<const std::byte> data) {
                   " of the data, but the file has " + std::to_string(data.size()) + " bytes of data");
 }
 
-[[noreturn]] void failOn(const std::string &path, const std::string &what) {
-  throw Failure(path, what + ": " + std::strerror(errno));
-}
-
 } // namespace
 
-Views parseSafetensors(std::span<const std::byte> image) {
+TensorViews parseSafetensors(std::span<const std::byte> image) {
   if (image.size() < kLengthBytes)
     throw Failure("the file has " + std::to_string(image.size()) + " bytes, too few for a safetensors file");
   std::uint64_t headerBytes = 0;
@@ -145,8 +119,8 @@ Views parseSafetensors(std::span<const std::byte> image) {
     throw Failure("the header claims " + std::to_string(headerBytes) + " bytes, but the file has only " +
                   std::to_string(image.size() - kLengthBytes) + " after its length");
   auto header = image.subspan(kLengthBytes, headerBytes), data = image.subspan(kLengthBytes + headerBytes);
-  HeaderReader reader({reinterpret_cast<const char *>(header.data()), header.size()});
-  Views views;
+  JsonReader reader("header", {reinterpret_cast<const char *>(header.data()), header.size()});
+  TensorViews views;
   bool hasMetadata = false;
   reader.object([&](const std::string &name) {
     if (name == "__metadata__") {
@@ -167,44 +141,6 @@ Views parseSafetensors(std::span<const std::byte> image) {
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
-
-SafetensorsFile::SafetensorsFile(std::string path) : name(std::move(path)) {
-  int file = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    failOn(name, "cannot open");
-  struct stat status;
-  bool ok = ::fstat(file, &status) == 0;
-  bool regular = ok && S_ISREG(status.st_mode);
-  length = regular ? static_cast<std::size_t>(status.st_size) : 0;
-  if (length)
-    mapping = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0);
-  int error = errno;
-  ::close(file);
-  errno = error;
-  if (!ok || mapping == MAP_FAILED) {
-    mapping = nullptr;
-    failOn(name, "cannot read");
-  }
-  if (!regular)
-    throw Failure(name, "this is not a regular file");
-  try {
-    views = parseSafetensors({static_cast<const std::byte *>(mapping), length});
-  } catch (const Failure &failure) {
-    if (mapping)
-      ::munmap(mapping, length);
-    throw Failure(name, failure.sentence());
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (mapping)
-    ::munmap(mapping, length);
-}
-
-const TensorView *SafetensorsFile::find(std::string_view tensor) const {
-  auto found = views.find(tensor);
-  return found == views.end() ? nullptr : &found->second;
-}
 
 static std::string quote(std::string_view text) {
   std::string result = "\"";
@@ -231,8 +167,10 @@ static std::string headerText(const std::vector<SafetensorsWriter::Entry> &entri
     std::string shape;
     for (std::int64_t extent : entry.shape)
       shape += (shape.empty() ? "" : ",") + std::to_string(extent);
-    if (!byteCount(entry.dtype, entry.shape, sizes[index]))
+    std::optional<std::int64_t> bytes = byteCount(entry.dtype, entry.shape);
+    if (!bytes)
       throw Failure(quoted(entry.name) + " is too large to be saved");
+    sizes[index] = *bytes;
     header += (header.size() > 1 ? "," : "") + quote(entry.name) + ":{\"dtype\":" + quote(entry.dtype) +
               ",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(offset) + "," +
               std::to_string(offset + sizes[index]) + "]}";

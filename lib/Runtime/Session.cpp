@@ -89,7 +89,7 @@ std::byte *Session::locate(const Tensor &tensor, const Slice &slice, std::int64_
   return locate(std::string("the bytes of tensor '") + tensor.name + "'", begin, slice.bytes());
 }
 
-void Session::load(const Tensor &tensor, const std::byte *global) {
+void Session::load(const Tensor &tensor, const TensorView &global) {
   for (std::int64_t m = 0; m < slicesOf(tensor); ++m) {
     Slice slice(program, tensor, coordinates, m);
     std::byte *address = locate(tensor, slice, m);
@@ -106,16 +106,16 @@ void Session::loadState() {
   for (const Tensor &tensor : program.numbers) {
     std::vector<std::int64_t> values(static_cast<std::size_t>(tensor.dims[0].size));
     std::iota(values.begin(), values.end(), 0);
-    load(tensor, reinterpret_cast<const std::byte *>(values.data()));
+    load(tensor, wholeView(tensor, reinterpret_cast<const std::byte *>(values.data())));
   }
   for (const Tensor &parameter : program.parameters)
     if (const TensorView *view = sources.parameters()->find(parameter))
-      load(parameter, view->data.data());
+      load(parameter, *view);
   for (const Tensor &tensor : program.nonPersistent)
-    load(tensor, sources.holderOf(tensor)->find(tensor)->data.data());
+    load(tensor, *sources.holderOf(tensor)->find(tensor));
   for (const Tensor &moment : program.moments)
     if (sources.checkpoint)
-      load(moment, sources.checkpoint->find(std::string_view(moment.name))->data.data());
+      load(moment, *sources.checkpoint->find(std::string_view(moment.name)));
 }
 
 std::vector<InputSlice> Session::inputSlices() const {
@@ -134,7 +134,7 @@ void Session::loadInputs(std::int64_t step) {
   feeder->feed(step, handles.streams);
   auto finished = static_cast<double>(step);
   if (program.counter)
-    load(*program.counter, reinterpret_cast<const std::byte *>(&finished));
+    load(*program.counter, wholeView(*program.counter, reinterpret_cast<const std::byte *>(&finished)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -311,7 +311,7 @@ void Session::serve(Rank &rank) {
     }
     case Command::Write:
       if (command.data)
-        load(*results[command.result].tensor, command.data);
+        load(*results[command.result].tensor, wholeView(*results[command.result].tensor, command.data));
       break;
     case Command::End:
       return;

@@ -92,10 +92,9 @@ static void checkWeights(const Program &program, const Sources &sources) {
   for (const Tensor &tensor : program.nonPersistent) {
     const TensorFiles *file = sources.holderOf(tensor);
     if (!file)
-      throw Failure(
-          std::string("the program needs '") + tensor.name +
-          "', which the model does not save and no given file has; give what 'plumbc compile --emit "
-          "weights' writes with --buffers");
+      throw Failure(std::string("the program needs '") + tensor.name +
+                    "', which the model does not save and no given file has; give the model's .pt2, or what "
+                    "'plumbc compile --emit weights' writes, with --buffers");
     checkView(*file, tensor, file->find(tensor));
   }
 }

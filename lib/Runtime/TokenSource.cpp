@@ -37,8 +37,8 @@ constexpr TokenType kTypes[] = {{"U8", 1, load<std::uint8_t>},
 
 /// One file of the stream.
 struct Shard {
-  const SafetensorsFile *file;
-  const std::byte *data;
+  const TensorFile *file;
+  const TensorView *view;
   const TokenType *type;
   std::int64_t begin, end; ///< Its tokens, in the stream.
 };
@@ -76,7 +76,7 @@ public:
   }
 
 private:
-  void addShard(const SafetensorsFile &file) {
+  void addShard(const TensorFile &file) {
     const TensorView *view = file.find(kTokens);
     const auto *type = view ? std::ranges::find(kTypes, view->dtype, &TokenType::name) : nullptr;
     if (!view || view->shape.size() != 1 || type == std::end(kTypes))
@@ -86,7 +86,7 @@ private:
                      ", but a stream of tokens has one dimension and the type U8, U16, U32, I32 or I64"
                : "there is no tensor 'tokens', which another file of the folder has");
     std::int64_t begin = shards.empty() ? 0 : shards.back().end;
-    shards.push_back({&file, view->data.data(), type, begin, begin + view->shape[0]});
+    shards.push_back({&file, view, type, begin, begin + view->shape[0]});
   }
 
   void checkInputs() {
@@ -109,11 +109,11 @@ private:
     const TensorView *view = files->find(std::string_view(kShifts));
     if (!view)
       return;
-    if (view->dtype != nameOf(DType::I64) || view->data.size() != shifts.size() * sizeof(std::int64_t))
+    if (view->dtype != nameOf(DType::I64) || view->bytes() != shifts.size() * sizeof(std::int64_t))
       throw Failure(files->path(), "'shifts' is " + view->dtype + " " + describeShape(view->shape) +
                                        ", but the program needs I64 [" + std::to_string(shifts.size()) +
                                        "], one for each input");
-    std::ranges::copy(view->data, std::as_writable_bytes(std::span(shifts)).begin());
+    view->copy(0, view->bytes(), reinterpret_cast<std::byte *>(shifts.data()));
     constexpr std::int64_t kMost = std::int64_t(1) << 40;
     if (std::ranges::any_of(shifts, [](std::int64_t shift) { return shift < 0 || shift > kMost; }))
       throw Failure(files->path(), "a number of 'shifts' is not between 0 and 2^40");
@@ -137,8 +137,10 @@ private:
     for (; count > 0; ++token, --count, to += sizeOf(type)) {
       while (token >= shard->end)
         ++shard;
-      std::int64_t value = shard->type->load(shard->data + static_cast<std::size_t>(token - shard->begin) *
-                                                               shard->type->bytes);
+      std::byte bytes[sizeof(std::int64_t)];
+      std::size_t size = shard->type->bytes;
+      shard->view->copy(static_cast<std::size_t>(token - shard->begin) * size, size, bytes);
+      std::int64_t value = shard->type->load(bytes);
       if (!put(to, value))
         throw Failure(shard->file->path(), "token " + std::to_string(token - shard->begin) + " is " +
                                                std::to_string(value) + ", which an input of type " +

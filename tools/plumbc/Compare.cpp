@@ -1,7 +1,7 @@
 //===- Compare.cpp - Compares a split run with the unsplit model -------------===//
 
 #include "Compare.h"
-#include "plumb/Runtime/Safetensors.h"
+#include "plumb/Runtime/TensorFile.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -52,7 +52,7 @@ std::vector<double> values(const TensorView &tensor) {
 
 bool plumb::compareRuns(const std::string &result, const std::string &reference,
                         const CompareOptions &options, std::ostream &os) {
-  SafetensorsFile actual(result), expected(reference);
+  TensorFile actual(result), expected(reference);
   bool equal = true, onlyParameters = true;
   size_t width = 0;
   for (const auto &[name, tensor] : expected.tensors())

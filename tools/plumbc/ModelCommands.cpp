@@ -147,7 +147,7 @@ int runModel(Arguments arguments) {
     arguments.weights = folder.file("weights.safetensors");
     writeWeights(*driver.archive(), driver.planSpec().init, arguments.weights, driver.diagnostics());
   } else if (std::string buffers = folder.file("buffers.safetensors");
-             driver.archive() &&
+             arguments.buffers.empty() && driver.archive() &&
              writeNonPersistent(*driver.archive(), driver.planSpec().init, buffers, driver.diagnostics())) {
     arguments.buffers = buffers;
   }
@@ -223,7 +223,10 @@ void plumb::addRunCommand(CLI::App &app, Command &command) {
       "safetensors file or folder with input.0, input.1, … or a stream of tokens, or a shared object; "
       "drawn from a fixed seed without");
   sub.app->add_option("--weights", arguments->weights,
-                      "safetensors file to use instead of the archive's weights");
+                      "what to use instead of the archive's weights: a safetensors file, a folder of them, "
+                      "the index.json of a sharded checkpoint, or another archive");
+  sub.app->add_option("--buffers", arguments->buffers,
+                      "the same for buffers that are not persistent and for constants");
   sub.app->add_option("--save", arguments->save,
                       "safetensors file for outputs, losses, gradients and parameters");
   sub.app->add_flag("--check", arguments->check, "also run the unsplit model and compare");

@@ -40,29 +40,6 @@ static bool reportingFailures(const std::string &path, Diagnostics &diagnostics,
 // Weights
 //===----------------------------------------------------------------------===//
 
-static const char *safetensorsType(pt2::DType type) {
-  switch (type) {
-  case pt2::DType::F32:
-    return "F32";
-  case pt2::DType::F64:
-    return "F64";
-  case pt2::DType::BF16:
-    return "BF16";
-  case pt2::DType::F16:
-    return "F16";
-  case pt2::DType::I64:
-    return "I64";
-  case pt2::DType::I32:
-    return "I32";
-  case pt2::DType::U8:
-    return "U8";
-  case pt2::DType::Bool:
-    return "BOOL";
-  default:
-    return nullptr;
-  }
-}
-
 /// The upper half of a float, rounded to the nearest, ties to even.
 static uint16_t toBFloat16(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
@@ -155,7 +132,7 @@ private:
   }
 
   bool collect(const pt2::Weight &weight) {
-    const char *type = safetensorsType(weight.meta.dtype);
+    const char *type = nameOfScalarType(static_cast<int64_t>(weight.meta.dtype));
     if (!type)
       return error("weight " + weight.fqn + " has the type " + pt2::name(weight.meta.dtype) +
                    ", which is not supported");

@@ -45,8 +45,9 @@ std::vector<std::vector<std::string>> aliasGroups(const std::vector<Weight> &wei
 /// Pairs of names whose views share bytes without being the same view, found between neighbours by offset.
 std::vector<std::pair<std::string, std::string>> partialOverlaps(const std::vector<Weight> &weights);
 
-/// The elements of a view of `record`, which must be long enough, in row-major order without gaps.
-std::vector<std::byte> contiguous(const TensorMeta &meta, const std::string &record);
+/// The elements of a view of `record`, in row-major order without gaps. Nothing if the record does not hold
+/// them, or programs do not use their type.
+std::optional<std::vector<std::byte>> contiguous(const TensorMeta &meta, const std::string &record);
 
 } // namespace plumb::pt2
 

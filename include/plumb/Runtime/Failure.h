@@ -28,6 +28,9 @@ private:
   std::string path, text;
 };
 
+/// Throws a Failure that also says what errno means.
+[[noreturn]] void failOn(const std::string &file, const std::string &sentence);
+
 /// The command line is wrong: exit code 2.
 class UsageError : public Failure {
 public:

@@ -9,6 +9,7 @@
 #define PLUMB_RUNTIME_LAYOUT_H
 
 #include "plumb/Runtime/Program.h"
+#include "plumb/Runtime/TensorView.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,8 @@ std::vector<int> membersOf(const Program &program, const Communicator &communica
 
 /// Extents of the global tensor.
 std::vector<std::int64_t> shapeOf(const Tensor &tensor);
+/// The values of a whole tensor, dense and row-major.
+TensorView wholeView(const Tensor &tensor, const std::byte *global);
 /// "[4, 8]".
 std::string describeShape(std::span<const std::int64_t> shape);
 /// True if the reserved axis `microbatch` cuts the tensor.
@@ -73,7 +76,8 @@ public:
   /// By dimension. No input has blocks that differ in size, of which this is the first.
   std::span<const SliceRange> ranges() const { return rangeOfDim; }
 
-  void gather(const std::byte *global, std::byte *local) const;
+  /// `global` holds the tensor from byte `offset` on.
+  void gather(const TensorView &global, std::byte *local, std::size_t offset = 0) const;
   void scatter(const std::byte *local, std::byte *global) const;
   bool equals(const std::byte *local, const std::byte *global) const;
   /// Puts padding between the elements of a dense slice.

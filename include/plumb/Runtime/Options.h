@@ -13,7 +13,7 @@ namespace plumb {
 
 struct Options {
   // Paths; empty: not given.
-  std::string weights;    ///< A safetensors file, or a folder of them.
+  std::string weights;    ///< See TensorFiles.
   std::string buffers;    ///< The same, for what the model does not save.
   std::string source;     ///< `--source` or `--inputs`: see openInputSource.
   std::string save;       ///< Results of the run.

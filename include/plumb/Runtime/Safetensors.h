@@ -9,46 +9,19 @@
 #ifndef PLUMB_RUNTIME_SAFETENSORS_H
 #define PLUMB_RUNTIME_SAFETENSORS_H
 
+#include "plumb/Runtime/TensorView.h"
+
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace plumb {
 
-/// A tensor of a file.
-struct TensorView {
-  std::string dtype; ///< As in the file: "F32", "BF16", …
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> data;
-};
-
 /// Reads a file image. Every way in which it can be malformed throws plumb::Failure with a sentence; nothing
 /// is repaired. The views refer to `image`.
-std::map<std::string, TensorView, std::less<>> parseSafetensors(std::span<const std::byte> image);
-
-/// A file, mapped into memory.
-class SafetensorsFile {
-public:
-  explicit SafetensorsFile(std::string path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile &) = delete;
-  SafetensorsFile &operator=(const SafetensorsFile &) = delete;
-
-  const std::string &path() const { return name; }
-  const std::map<std::string, TensorView, std::less<>> &tensors() const { return views; }
-  /// Null if there is no tensor of that name.
-  const TensorView *find(std::string_view tensor) const;
-
-private:
-  std::string name;
-  void *mapping = nullptr;
-  std::size_t length = 0;
-  std::map<std::string, TensorView, std::less<>> views;
-};
+TensorViews parseSafetensors(std::span<const std::byte> image);
 
 /// Writes a file in place: all tensors are declared first, then filled in any order, then committed. Until
 /// then there is only a temporary file, which vanishes with the writer. The bytes depend on nothing but the

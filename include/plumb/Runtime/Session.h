@@ -58,7 +58,7 @@ private:
   /// The address of the local slice, or null if this rank has none. Throws if it leaves the arena.
   std::byte *locate(const Tensor &tensor, const Slice &slice, std::int64_t microbatch) const;
   std::int64_t slicesOf(const Tensor &tensor) const;
-  void load(const Tensor &tensor, const std::byte *global);
+  void load(const Tensor &tensor, const TensorView &global);
   void loadState();
   std::vector<InputSlice> inputSlices() const;
   void loadInputs(std::int64_t step);

@@ -1,8 +1,6 @@
 #include "plumb/Import/Weights.h"
 
-#include <cstring>
 #include <gtest/gtest.h>
-#include <random>
 
 using namespace plumb;
 using namespace plumb::pt2;
@@ -29,45 +27,7 @@ Weight weight(const char *fqn, const char *record, TensorMeta view, uint64_t rec
   return result;
 }
 
-/// Element by element, from the definition of strides.
-std::vector<int32_t> gather(const TensorMeta &view, const std::vector<int32_t> &storage) {
-  std::vector<int32_t> result;
-  for (int64_t i = 0; i < view.elements(); ++i) {
-    int64_t rest = i, at = view.storageOffset.value;
-    for (size_t d = view.sizes.size(); d-- > 0;) {
-      at += rest % view.sizes[d].value * view.strides[d].value;
-      rest /= view.sizes[d].value;
-    }
-    result.push_back(storage[at]);
-  }
-  return result;
-}
-
 } // namespace
-
-TEST(Weights, AnyViewIsGathered) {
-  std::vector<int32_t> storage(1000);
-  for (int i = 0; i < 1000; ++i)
-    storage[i] = i * 7;
-  std::string record(reinterpret_cast<const char *>(storage.data()), 4000);
-  std::mt19937 random;
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<int64_t> sizes, strides;
-    for (size_t rank = random() % 5; rank > 0; --rank) {
-      sizes.push_back(random() % 5);
-      strides.push_back(random() % 2 ? random() % 40 : 1);
-    }
-    // Often a dense view, so that the copy of whole runs is met too.
-    if (random() % 2)
-      for (size_t d = sizes.size(), dense = 1; d-- > 0; dense *= std::max<int64_t>(1, sizes[d]))
-        strides[d] = dense;
-    TensorMeta view = meta(sizes, strides, random() % 50);
-    std::vector<std::byte> bytes = contiguous(view, record);
-    std::vector<int32_t> expected = gather(view, storage);
-    ASSERT_EQ(bytes.size(), expected.size() * 4);
-    EXPECT_TRUE(bytes.empty() || std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0);
-  }
-}
 
 TEST(Weights, AliasesAreEqualViewsOfOneRecord) {
   TensorMeta view = meta({2, 3}, {3, 1});

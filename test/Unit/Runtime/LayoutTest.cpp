@@ -140,7 +140,7 @@ TEST(Slices, AgreeWithBruteForce) {
         ASSERT_EQ(slice.bytes(), expected.size() * size);
         ASSERT_EQ(slice.shape().size(), static_cast<std::size_t>(tensor.rank));
         std::vector<std::byte> local(slice.bytes());
-        slice.gather(global.data(), local.data());
+        slice.gather(wholeView(tensor, global.data()), local.data());
         const std::byte zeros[8] = {};
         for (std::size_t i = 0; i < expected.size(); ++i)
           ASSERT_EQ(
@@ -193,7 +193,7 @@ TEST(Slices, FactorsOfAnAxisCutByOneDigit) {
     ASSERT_TRUE(std::ranges::equal(slice.shape(), std::vector<std::int64_t>{3, 2}));
     std::vector<float> global(36), local(6);
     std::iota(global.begin(), global.end(), 0.0f);
-    slice.gather(reinterpret_cast<const std::byte *>(global.data()),
+    slice.gather(wholeView(tensor, reinterpret_cast<const std::byte *>(global.data())),
                  reinterpret_cast<std::byte *>(local.data()));
     EXPECT_EQ(local[0], static_cast<float>(12 * (rank / 2) + 2 * (rank % 2)));
     EXPECT_EQ(local[5], static_cast<float>(12 * (rank / 2) + 2 * (rank % 2) + 9));

@@ -2,6 +2,7 @@
 
 #include "plumb/Runtime/Safetensors.h"
 #include "plumb/Runtime/Failure.h"
+#include "plumb/Runtime/TensorFile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -172,7 +173,7 @@ TEST_F(Files, WhatIsWrittenIsRead) {
     writer.commit();
   }
   EXPECT_EQ(contents("first"), contents("second"));
-  SafetensorsFile file(path("first"));
+  TensorFile file(path("first"));
   ASSERT_EQ(file.tensors().size(), 4u);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const TensorView *view = file.find(entries[i].name);
@@ -202,11 +203,10 @@ TEST_F(Files, ErrorsNameTheFile) {
     }
     return "";
   };
-  EXPECT_THAT(message([&] { SafetensorsFile(path("missing")); }),
-              HasSubstr("missing: cannot open: No such file"));
-  EXPECT_THAT(message([&] { SafetensorsFile{folder.string()}; }), HasSubstr("is not a regular file"));
+  EXPECT_THAT(message([&] { TensorFile(path("missing")); }), HasSubstr("missing: cannot open: No such file"));
+  EXPECT_THAT(message([&] { TensorFile{folder.string()}; }), HasSubstr("is not a regular file"));
   std::ofstream(path("empty")).flush();
-  EXPECT_THAT(message([&] { SafetensorsFile(path("empty")); }), HasSubstr("empty: the file has 0 bytes"));
+  EXPECT_THAT(message([&] { TensorFile(path("empty")); }), HasSubstr("empty: the file has 0 bytes"));
   EXPECT_THAT(message([&] { SafetensorsWriter(path("no/such/folder"), {}); }), HasSubstr("cannot create"));
   EXPECT_THAT(message([&] { SafetensorsWriter(path("twice"), {{"a", "F32", {}}, {"a", "F32", {}}}); }),
               HasSubstr("two tensors would be saved as 'a'"));

@@ -9,6 +9,7 @@
 
 #include "plumb/Runtime/Run.h"
 #include "plumb/Runtime/Safetensors.h"
+#include "plumb/Runtime/TensorFile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -237,7 +238,7 @@ protected:
   }
   template <class T>
   std::vector<T> saved(const char *name) {
-    SafetensorsFile file(path("out"));
+    TensorFile file(path("out"));
     const TensorView *view = file.find(name);
     if (!view)
       return {};

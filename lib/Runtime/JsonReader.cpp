@@ -1,21 +1,24 @@
-//===- HeaderReader.cpp - The JSON of a safetensors header ------------------===//
+//===- JsonReader.cpp - The JSON of files that hold tensors ------------------===//
 
-#include "plumb/Runtime/HeaderReader.h"
+#include "plumb/Runtime/JsonReader.h"
 
 #include "plumb/Runtime/Failure.h"
 
+#include <charconv>
+#include <system_error>
+
 namespace plumb {
 
-void HeaderReader::fail(const std::string &what) const {
-  throw Failure("header, byte " + std::to_string(position) + ": " + what);
+void JsonReader::fail(const std::string &why) const {
+  throw Failure(what + ", byte " + std::to_string(position) + ": " + why);
 }
 
-void HeaderReader::skipSpace() {
+void JsonReader::skipSpace() {
   while (position < text.size() && std::string_view(" \t\n\r").find(text[position]) != std::string_view::npos)
     ++position;
 }
 
-bool HeaderReader::accept(char wanted) {
+bool JsonReader::accept(char wanted) {
   skipSpace();
   if (position >= text.size() || text[position] != wanted)
     return false;
@@ -23,24 +26,24 @@ bool HeaderReader::accept(char wanted) {
   return true;
 }
 
-void HeaderReader::expect(char wanted) {
+void JsonReader::expect(char wanted) {
   if (!accept(wanted))
     fail(std::string("expected '") + wanted + "'");
 }
 
-char HeaderReader::take() {
+char JsonReader::take() {
   if (position >= text.size())
     fail("a string does not end");
   return text[position++];
 }
 
-void HeaderReader::end() {
+void JsonReader::end() {
   skipSpace();
   if (position != text.size())
     fail("something follows the object");
 }
 
-std::int64_t HeaderReader::integer() {
+std::int64_t JsonReader::integer() {
   skipSpace();
   std::size_t begin = position;
   std::int64_t value = 0;
@@ -59,11 +62,63 @@ std::int64_t HeaderReader::integer() {
   return value;
 }
 
+/// What may be a literal or a number.
+std::string_view JsonReader::word() {
+  skipSpace();
+  std::size_t begin = position;
+  auto isPart = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == 'E' || c == '+' || c == '-' || c == '.';
+  };
+  while (position < text.size() && isPart(text[position]))
+    ++position;
+  return text.substr(begin, position - begin);
+}
+
+bool JsonReader::boolean() {
+  std::string_view value = word();
+  if (value != "true" && value != "false")
+    fail("expected true or false");
+  return value == "true";
+}
+
+bool JsonReader::null() {
+  std::size_t begin = position;
+  bool found = word() == "null";
+  if (!found)
+    position = begin;
+  return found;
+}
+
+bool JsonReader::isObject() {
+  skipSpace();
+  return position < text.size() && text[position] == '{';
+}
+
+void JsonReader::skip(int depth) {
+  constexpr int kDeepest = 100;
+  if (depth > kDeepest)
+    fail("values are nested more than " + std::to_string(kDeepest) + " deep");
+  if (isObject())
+    return object([&](const std::string &) { skip(depth + 1); });
+  char first = position < text.size() ? text[position] : '\0';
+  if (first == '[')
+    return array([&] { skip(depth + 1); });
+  if (first == '"')
+    return static_cast<void>(string());
+  std::string_view value = word();
+  double number = 0;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  bool isNumber = std::string_view("-0123456789").find(first) != std::string_view::npos &&
+                  error != std::errc::invalid_argument && end == value.data() + value.size();
+  if (!isNumber && value != "true" && value != "false" && value != "null")
+    fail("expected a value");
+}
+
 //===----------------------------------------------------------------------===//
 // Strings
 //===----------------------------------------------------------------------===//
 
-unsigned HeaderReader::hex4() {
+unsigned JsonReader::hex4() {
   unsigned value = 0;
   for (int i = 0; i < 4; ++i) {
     auto digit = std::string_view("0123456789abcdefABCDEF").find(take());
@@ -93,7 +148,7 @@ static void appendCodePoint(std::string &result, unsigned code) {
   }
 }
 
-void HeaderReader::appendEscape(std::string &result) {
+void JsonReader::appendEscape(std::string &result) {
   char kind = take();
   if (kind != 'u') {
     constexpr std::string_view names = "\"\\/bfnrt", values = "\"\\/\b\f\n\r\t";
@@ -118,7 +173,7 @@ void HeaderReader::appendEscape(std::string &result) {
 }
 
 /// Checks that the bytes are UTF-8: no stray or missing continuation, no overlong form, no surrogate.
-void HeaderReader::appendUtf8Sequence(std::string &result, unsigned char lead) {
+void JsonReader::appendUtf8Sequence(std::string &result, unsigned char lead) {
   int more = lead >= 0xF0 && lead < 0xF5   ? 3
              : lead >= 0xE0 && lead < 0xF0 ? 2
              : lead >= 0xC2 && lead < 0xE0 ? 1
@@ -138,7 +193,7 @@ void HeaderReader::appendUtf8Sequence(std::string &result, unsigned char lead) {
   appendCodePoint(result, code);
 }
 
-std::string HeaderReader::string() {
+std::string JsonReader::string() {
   expect('"');
   std::string result;
   for (;;) {
