@@ -18,6 +18,9 @@ static bool parseNumber(std::string_view text, Number &result) {
 
 namespace {
 
+/// About thirty years; clocks do not overflow.
+constexpr std::int64_t kLongestTimeout = 1'000'000'000;
+
 constexpr const char *kUsage =
     "usage: program [--weights W] [--buffers W] [--source S] [--steps N] [--save F]\n"
     "               [--resume DIR] [--checkpoint DIR [--every K]] [--log F.jsonl] [--timeout S]";
@@ -47,7 +50,7 @@ void set(Options &options, std::string_view name, std::string_view value) {
     throw UsageError("'" + std::string(name) + "' needs a positive integer, not '" + std::string(value) +
                      "'");
   if (isTimeout)
-    options.timeout = std::chrono::seconds(number);
+    options.timeout = std::chrono::seconds(std::min(number, kLongestTimeout));
   else
     options.*option->number = number;
 }
@@ -56,8 +59,9 @@ void set(Options &options, std::string_view name, std::string_view value) {
 
 Options parseOptions(int argc, const char *const *argv) {
   Options options;
-  options.timeout = std::chrono::seconds(
-      environmentNumber("PLUMB_TIMEOUT", static_cast<std::uint64_t>(options.timeout.count())));
+  std::uint64_t timeout =
+      environmentNumber("PLUMB_TIMEOUT", static_cast<std::uint64_t>(options.timeout.count()));
+  options.timeout = std::chrono::seconds(std::min<std::uint64_t>(timeout, kLongestTimeout));
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
     auto equals = argument.find('=');

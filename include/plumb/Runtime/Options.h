@@ -23,7 +23,7 @@ struct Options {
   std::int64_t steps = 1; ///< To be finished at the end, those before the checkpoint included.
   std::int64_t every =
       0; ///< Steps from checkpoint to checkpoint; 0: only the last step, or when told to stop.
-  std::chrono::seconds timeout{600}; ///< Bounds every wait for other ranks.
+  std::chrono::seconds timeout{600}; ///< Bounds every wait for other ranks and for a source.
 };
 
 /// The options, each also as `--option=value`. PLUMB_TIMEOUT in the environment stands for `--timeout`.

@@ -13,7 +13,8 @@ namespace plumb {
 bool isSharedObject(const std::string &path);
 
 /// A shared object with the interface of source.h. Throws plumb::Failure if it cannot be loaded, does not
-/// have the interface, or has another version of it.
+/// have the interface, or has another version of it. A call that does not return within nine tenths of the
+/// timeout is left to itself, and an error of the rank.
 std::unique_ptr<InputSource> openSharedSource(const Program &program, const Options &options,
                                               std::int64_t firstStep);
 

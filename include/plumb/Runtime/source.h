@@ -7,7 +7,8 @@
  * Each rank that holds a part of an input opens a source of its own and asks it, step after step, for its
  * slices, one step before they are needed; a rank that holds none calls nothing. Functions are called with
  * one handle at a time, but not always from the same thread; the handles of several ranks of one process may
- * be used at once. Functions that fail write a sentence into `error`, of `size` bytes.
+ * be used at once. A function that does not return within nine tenths of --timeout ends the run. Functions
+ * that fail write a sentence into `error`, of `size` bytes.
  */
 
 #ifndef PLUMB_RUNTIME_SOURCE_H

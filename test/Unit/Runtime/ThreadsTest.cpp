@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "plumb/Runtime/Options.h"
 #include "plumb/Runtime/Run.h"
 #include "plumb/Runtime/Safetensors.h"
 #include "plumb/Runtime/TensorFile.h"
@@ -14,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -315,6 +317,12 @@ TEST_F(Threads, FilesAreCheckedAgainstTheProgram) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(Threads, ATimeoutMayBeLongerThanClocksCount) {
+  for (const char *timeout : {"1000000001", "9223372036854775807"})
+    EXPECT_EQ(parseOptions(3, std::array{"program", "--timeout", timeout}.data()).timeout,
+              std::chrono::seconds(1'000'000'000));
+}
+
 TEST_F(Threads, WrongCommandLinesAreUsageErrors) {
   EXPECT_EQ(run(training(), {"--wieghts", "x"}), 2);
   EXPECT_THAT(error, HasSubstr("unknown argument '--wieghts'"));
@@ -323,6 +331,7 @@ TEST_F(Threads, WrongCommandLinesAreUsageErrors) {
   EXPECT_EQ(run(training(), {"--weights", path("weights")}), 2);
   EXPECT_EQ(run(training(), {"--steps", "0"}), 2);
   EXPECT_EQ(run(training(), {"--steps", "1x"}), 2);
+  EXPECT_EQ(run(training(), {"--timeout", "0"}), 2);
   ::setenv("PLUMB_SEED", "abc", 1);
   EXPECT_EQ(run(training()), 2);
   EXPECT_THAT(error, HasSubstr("PLUMB_SEED"));
