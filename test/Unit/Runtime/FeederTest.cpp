@@ -2,6 +2,7 @@
 
 #include "plumb/Runtime/Feeder.h"
 
+#include "Programs.h"
 #include "Ranks.h"
 
 #include <gmock/gmock.h>
@@ -18,31 +19,8 @@ using testing::HasSubstr;
 
 namespace {
 
-const std::size_t kOffsets[] = {0}, kArenas[] = {128}, kStaging[] = {64};
+const std::size_t kOffsets[] = {0};
 const Tensor kInputs[] = {{"input.0", DType::I32, 1, {{3}}, kOffsets}};
-const Program kProgram{.name = "test",
-                       .signature = "by hand",
-                       .mesh = {},
-                       .pipelineAxis = -1,
-                       .microbatches = 1,
-                       .communicators = {},
-                       .parameters = {},
-                       .gradients = {},
-                       .inputs = kInputs,
-                       .outputs = {},
-                       .nonPersistent = {},
-                       .numbers = {},
-                       .moments = {},
-                       .loss = nullptr,
-                       .counter = nullptr,
-                       .norm = nullptr,
-                       .rate = nullptr,
-                       .constantRate = 0,
-                       .arenaBytes = kArenas,
-                       .staging = kStaging,
-                       .streams = 1,
-                       .events = 0,
-                       .step = nullptr};
 
 /// Gives 10 s, 10 s + 1, 10 s + 2 in step s; fails in step `last`.
 class Counting : public InputSource {
@@ -96,11 +74,11 @@ private:
 };
 
 std::vector<InputSlice> slices(void *arena) {
-  return {{&kInputs[0], Slice(kProgram, kInputs[0], {}, 0), 0, static_cast<std::byte *>(arena)}};
+  return {{&kInputs[0], Slice(emptyProgram(), kInputs[0], {}, 0), 0, static_cast<std::byte *>(arena)}};
 }
 
 /// Where the inputs of the next step arrive.
-std::byte *arrival(void *arena) { return static_cast<std::byte *>(arena) + kStaging[0]; }
+std::byte *arrival(void *arena) { return static_cast<std::byte *>(arena) + 64; }
 
 /// What a kernel on the stream finds in the arena.
 std::vector<std::int32_t> look(void *arena, cudaStream_t stream) {

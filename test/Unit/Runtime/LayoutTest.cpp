@@ -4,6 +4,8 @@
 
 #include "plumb/Runtime/source.h"
 
+#include "Programs.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,29 +21,13 @@ const Axis kMesh[] = {{"pp", 2}, {"dp", 3}, {"tp", 2}};
 const std::size_t kArenas[] = {0, 0}, kStaging[] = {0, 0};
 
 Program program(std::int64_t microbatches) {
-  return {.name = "test",
-          .signature = "by hand",
-          .mesh = kMesh,
-          .pipelineAxis = 0,
-          .microbatches = microbatches,
-          .communicators = {},
-          .parameters = {},
-          .gradients = {},
-          .inputs = {},
-          .outputs = {},
-          .nonPersistent = {},
-          .numbers = {},
-          .moments = {},
-          .loss = nullptr,
-          .counter = nullptr,
-          .norm = nullptr,
-          .rate = nullptr,
-          .constantRate = 0,
-          .arenaBytes = kArenas,
-          .staging = kStaging,
-          .streams = 0,
-          .events = 0,
-          .step = nullptr};
+  Program program = test::emptyProgram();
+  program.mesh = kMesh;
+  program.pipelineAxis = 0;
+  program.microbatches = microbatches;
+  program.arenaBytes = kArenas;
+  program.staging = kStaging;
+  return program;
 }
 
 constexpr std::int64_t kPadding = -1;

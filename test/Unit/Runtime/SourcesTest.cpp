@@ -3,6 +3,8 @@
 #include "plumb/Runtime/InputSource.h"
 #include "plumb/Runtime/Safetensors.h"
 
+#include "Programs.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const Axis kMesh[] = {{"dp", 2}};
-const std::size_t kOffsets[] = {0}, kArenas[] = {0}, kStaging[] = {0};
+const std::size_t kOffsets[] = {0};
 // Rows over dp: three of five, and two and a row of padding.
 const Tensor kIds{"input.0", DType::I64, 2, {{5, 1, {{0}}}, {2}}, kOffsets},
     kTargets{"input.1", DType::I32, 2, {{5}, {2, 1, {{0}}}}, kOffsets},
@@ -32,6 +34,7 @@ protected:
     std::string pattern = (fs::temp_directory_path() / "plumb-sources-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder = pattern;
+    program.mesh = kMesh;
   }
   void TearDown() override { fs::remove_all(folder); }
 
@@ -73,29 +76,7 @@ protected:
 
   fs::path folder;
   std::vector<Tensor> inputs{kIds, kTargets};
-  Program program{.name = "test",
-                  .signature = "by hand",
-                  .mesh = kMesh,
-                  .pipelineAxis = -1,
-                  .microbatches = 1,
-                  .communicators = {},
-                  .parameters = {},
-                  .gradients = {},
-                  .inputs = {},
-                  .outputs = {},
-                  .nonPersistent = {},
-                  .numbers = {},
-                  .moments = {},
-                  .loss = nullptr,
-                  .counter = nullptr,
-                  .norm = nullptr,
-                  .rate = nullptr,
-                  .constantRate = 0,
-                  .arenaBytes = kArenas,
-                  .staging = kStaging,
-                  .streams = 0,
-                  .events = 0,
-                  .step = nullptr};
+  Program program = test::emptyProgram();
 };
 
 std::vector<std::uint16_t> numbers(std::uint16_t first, std::size_t count) {

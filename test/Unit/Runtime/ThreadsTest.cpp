@@ -12,6 +12,8 @@
 #include "plumb/Runtime/Safetensors.h"
 #include "plumb/Runtime/TensorFile.h"
 
+#include "Programs.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -173,29 +175,23 @@ void step(Rank &rank) {
 }
 
 Program training() {
-  return {.name = "training",
-          .signature = "by hand",
-          .mesh = kMesh,
-          .pipelineAxis = kPp,
-          .microbatches = kMicrobatches,
-          .communicators = kCommunicators,
-          .parameters = kParameters,
-          .gradients = kGradients,
-          .inputs = kInputs,
-          .outputs = kOutputs,
-          .nonPersistent = {},
-          .numbers = {},
-          .moments = {},
-          .loss = &kLoss,
-          .counter = nullptr,
-          .norm = nullptr,
-          .rate = nullptr,
-          .constantRate = 0,
-          .arenaBytes = kArenas,
-          .staging = kStaging,
-          .streams = 3,
-          .events = 3,
-          .step = step};
+  Program program = test::emptyProgram();
+  program.name = "training";
+  program.mesh = kMesh;
+  program.pipelineAxis = kPp;
+  program.microbatches = kMicrobatches;
+  program.communicators = kCommunicators;
+  program.parameters = kParameters;
+  program.gradients = kGradients;
+  program.inputs = kInputs;
+  program.outputs = kOutputs;
+  program.loss = &kLoss;
+  program.arenaBytes = kArenas;
+  program.staging = kStaging;
+  program.streams = 3;
+  program.events = 3;
+  program.step = step;
+  return program;
 }
 
 //===----------------------------------------------------------------------===//
