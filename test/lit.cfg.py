@@ -26,6 +26,7 @@ config.substitutions += [
     ("%plumb-root", os.path.dirname(config.test_source_root)),
     ("%plumb-include", os.path.join(os.path.dirname(config.test_source_root), "include")),
     ("%plumb-lib", os.path.join(config.plumb_binary_dir, "lib")),
+    ("%cxx", "g++"),
     ("%clangxx", clangxx),
 ]
 config.environment["PATH"] = os.pathsep.join(

@@ -1,5 +1,6 @@
 //===- Nccl.cpp - The collective provider `nccl` --------------------------------===//
 
+#include "plumb/Runtime/DeviceKernel.h"
 #include "plumb/Runtime/Process.h"
 #include "plumb/Runtime/Run.h"
 
@@ -177,9 +178,9 @@ void checkVersions() {
 /// The device of this rank: on a node with several, its own.
 void selectDevice(const Place &place) {
   int count = 0;
-  PLUMB_CUDA(cudaGetDeviceCount(&count));
-  if (count == 0)
-    throw Failure("this machine has no GPU");
+  if (cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0)
+    throw Failure(std::string("this machine has no GPU that programs can use: ") +
+                  (error == cudaSuccess ? "there is none" : cudaGetErrorString(error)));
   // A launcher may show each rank its own device alone.
   if (count > 1 && place.localRank >= count)
     throw Failure("local rank " + std::to_string(place.localRank) + " has no GPU of its own: there are " +
@@ -197,6 +198,7 @@ Outcome runProgram(const Program &program, int argc, const char *const *argv, Dr
                      [&](const Place &place, const Options &options, RendezvousClient &client) {
                        selectDevice(place);
                        checkVersions();
+                       loadDeviceKernels();
                        return std::make_unique<NcclProvider>(program, client, options.timeout);
                      }},
                     driver);

@@ -181,8 +181,7 @@ SmallVector<Value> Body::operator()(ImplicitLocOpBuilder &b, const Point &point,
   return results;
 }
 
-/// The op `yielded = combine(accumulator, value)` with an associative combine, if the body has this form.
-static Operation *matchCombiner(BlockArgument accumulator, Value yielded) {
+Operation *matchCombiner(BlockArgument accumulator, Value yielded) {
   Operation *combiner = yielded.getDefiningOp();
   if (!combiner || combiner->getNumOperands() != 2 || !accumulator.hasOneUse() ||
       *accumulator.user_begin() != combiner)

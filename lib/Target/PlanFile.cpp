@@ -374,6 +374,8 @@ LogicalResult plumb::emitPlanFile(ModuleOp module, raw_ostream &os) {
   plan["streams"] = toJson(module->getAttrOfType<ArrayAttr>(kStreamsAttr));
   plan["events"] = module->getAttrOfType<IntegerAttr>(kEventsAttr).getInt();
   plan["actions"] = getActions(module);
+  if (auto target = module->getAttrOfType<StringAttr>(kTargetAttr))
+    plan["target"] = target.str();
   plan["kernels"] = getKernels(module);
   plan["certificate"] = getCertificate(verified, *timeline, module);
   plan["launch"] = getLaunch(module);

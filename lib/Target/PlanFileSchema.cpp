@@ -153,6 +153,7 @@ static constexpr llvm::StringLiteral kSchema = R"json({
     "streams": {"$ref": "#/$defs/names"},
     "events": {"$ref": "#/$defs/count"},
     "actions": {"type": "array", "items": {"$ref": "#/$defs/names"}},
+    "target": {"type": "string", "description": "What the kernels are compiled for: host, or a GPU such as sm_90. Absent if they are not compiled."},
     "kernels": {
       "type": "array",
       "items": {

@@ -1,4 +1,4 @@
-//===- CompileKernels.cpp - Compiles the kernels for the host -----------------===//
+//===- CompileKernels.cpp - Compiles the kernels --------------------------===//
 
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
@@ -23,12 +23,18 @@ public:
 private:
   void runOnOperation() override {
     KernelOptions kernelOptions;
+    kernelOptions.target = target;
     kernelOptions.cpu = cpu;
+    kernelOptions.gpu = gpu;
     kernelOptions.cacheDirectory = cache;
     auto kernels = compileKernels(getOperation(), kernelOptions);
     if (failed(kernels))
       return signalPassFailure();
     Builder builder(&getContext());
+    StringRef name = target == KernelTarget::Host       ? StringRef("host")
+                     : target == KernelTarget::Emulated ? StringRef("emulated")
+                                                        : StringRef(gpu);
+    getOperation()->setAttr(kTargetAttr, builder.getStringAttr(name));
     SymbolTable symbols(getOperation());
     for (const CompiledKernel &kernel : *kernels) {
       auto function = symbols.lookup<func::FuncOp>(kernel.name);

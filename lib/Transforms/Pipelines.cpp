@@ -26,7 +26,7 @@ void plumb::buildCompilePipeline(OpPassManager &manager, const CompilePipelineOp
   manager.addPass(createPrefetchGathers());
   manager.addPass(createFormKernels());
   if (options.kernels)
-    manager.addPass(createCompileKernels({options.cpu, /*cache=*/""}));
+    manager.addPass(createCompileKernels({options.target, options.cpu, options.gpu, /*cache=*/""}));
   manager.addPass(createSchedule());
   manager.addPass(createAssignStreams());
   manager.addPass(createPlanMemory());

@@ -3,7 +3,7 @@
 
 run_plan.py PLUMBC FIXTURE --mesh pp=2,tp=2 [--schedule 1f1b] [--microbatches 4] [--stages-per-rank 2] [--layouts JSON]
             [--template JSON] [--pipeline JSON] [--spec JSON] [--no-markers] [--expected FIXTURE] [--steps 3]
-            [--optimizer NAME] [--provider mpi] [--check] [--bf16 SHARE]
+            [--optimizer NAME] [--provider mpi] [--check] [--bf16 SHARE] [--emulate-gpu]
 
 --spec sets keys of the plan, or removes those that are null. With --no-markers the model is the fixture without its pipe_split
 markers. --expected names the values to compare with if they are not the fixture's. --bf16 computes in that type; SHARE: see
@@ -102,6 +102,7 @@ def main(words=None):
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--optimizer", help="a name in Fixtures/optimizers, whose values are expected")
     parser.add_argument("--provider", default="threads")
+    parser.add_argument("--emulate-gpu", action="store_true", help="with the kernels of GPUs, run on the host")
     parser.add_argument("--check", action="store_true", help="compare with the unsplit model too")
     parser.add_argument("--bf16", help="the bound on differences of gradients", metavar="SHARE")
     arguments = parser.parse_args(words)
@@ -120,6 +121,7 @@ def main(words=None):
             expected = os.path.join(FIXTURES, "optimizers", arguments.optimizer) + ".expected.safetensors"
         command += ["--provider", arguments.provider, "--inputs", inputs, "--save", saved]
         command += ["--check"] if arguments.check else []
+        command += ["--emulate-gpu"] if arguments.emulate_gpu else []
         run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         print(run.stdout, end="", flush=True)
         if run.returncode:

@@ -111,7 +111,7 @@ OwningOpRef<mlir::ModuleOp> Driver::compile(const CompileOptions &options) {
     dumps.modules.assign(options.dumps.begin(), options.dumps.end());
     manager.addPass(createDumpValues(std::move(dumps)));
   }
-  buildCompilePipeline(manager, {options.cpu, options.kernels});
+  buildCompilePipeline(manager, {options.target, options.cpu, options.gpu, options.kernels});
   return run(manager);
 }
 

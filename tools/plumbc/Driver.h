@@ -14,6 +14,7 @@
 #include "plumb/Import/PlanSpec.h"
 #include "plumb/Import/Pt2Archive.h"
 #include "plumb/Support/Diagnostic.h"
+#include "plumb/Target/Kernels.h"
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,7 +40,8 @@ public:
   void usePlanOfOneRank(mlir::ModuleOp compiled);
 
   struct CompileOptions {
-    std::string cpu = "native";
+    KernelTarget target = KernelTarget::Host;
+    std::string cpu = "native", gpu = "sm_90";
     /// Whether the kernels are compiled to objects.
     bool kernels = true;
     /// Modules whose results become outputs.

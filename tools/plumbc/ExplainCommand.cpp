@@ -36,7 +36,7 @@ int run(const Arguments &arguments) {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   bool model = driver.loadModel(arguments.model), plan = driver.loadPlan(arguments.plan);
   if (model && plan)
-    module = driver.compile({"native", /*kernels=*/false});
+    module = driver.compile({.kernels = false});
   if (driver.report() || !module)
     return kRejected;
   mlir::FailureOr<Pipeline> pipeline = Pipeline::read(*module);

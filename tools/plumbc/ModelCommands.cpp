@@ -17,12 +17,19 @@ using namespace plumb;
 namespace {
 
 struct Arguments {
-  std::string model, plan, output, cpu = "native", target = "host", provider = "threads", inputs, weights,
-                                   buffers, save;
+  std::string model, plan, output, cpu = "native", target = "host", gpu = "sm_90", provider = "threads",
+                                   inputs, weights, buffers, save;
   std::vector<std::string> dumps;
   std::vector<std::string> emission{"plan", "program", "kernels", "launch"};
   int steps = 1;
-  bool check = false, printSchema = false, operators = false;
+  bool check = false, emulateGpu = false, printSchema = false, operators = false;
+
+  Driver::CompileOptions compileOptions() const {
+    KernelTarget where = target == "nccl" ? KernelTarget::Device
+                         : emulateGpu     ? KernelTarget::Emulated
+                                          : KernelTarget::Host;
+    return {where, cpu, gpu, /*kernels=*/true, dumps};
+  }
 };
 
 /// A subcommand with the options that all of them share.
@@ -65,7 +72,7 @@ int compileModel(const Arguments &arguments) {
   }
   Driver driver;
   if (load(driver, arguments)) {
-    auto module = driver.compile({arguments.cpu, /*kernels=*/true});
+    auto module = driver.compile(arguments.compileOptions());
     if (module && !driver.diagnostics().hasErrors() && arguments.output == "-")
       printArtefact(*module, Emission(arguments.emission.begin(), arguments.emission.end()),
                     driver.diagnostics());
@@ -79,7 +86,7 @@ int checkPlan(const Arguments &arguments) {
   Driver driver;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   if (load(driver, arguments))
-    module = driver.compile({arguments.cpu, /*kernels=*/true});
+    module = driver.compile(arguments.compileOptions());
   if (driver.report() || !module)
     return driver.failureCode();
   llvm::outs() << "the plan is right\n";
@@ -113,7 +120,7 @@ int inspectModel(const Arguments &arguments) {
 int runPlan(Driver &driver, const Arguments &arguments, const TemporaryFolder &folder,
             const std::string &name, const std::string &save, bool quiet,
             mlir::OwningOpRef<mlir::ModuleOp> &module) {
-  module = driver.compile({arguments.cpu, /*kernels=*/true, arguments.dumps});
+  module = driver.compile(arguments.compileOptions());
   bool built = module && !driver.diagnostics().hasErrors() &&
                buildProgram(*module, folder, name, arguments.provider, driver.diagnostics());
   // What the unsplit model is warned of, the plan was, or it is about pipelines.
@@ -167,6 +174,7 @@ int runModel(Arguments arguments) {
 
   driver.usePlanOfOneRank(*module);
   arguments.provider = "threads";
+  arguments.emulateGpu = false;
   std::string reference = folder.file("reference.safetensors");
   if (int failed = runPlan(driver, arguments, folder, "reference", reference, /*quiet=*/true, module))
     return failed;
@@ -189,8 +197,10 @@ void plumb::addCompileCommand(CLI::App &app, Command &command) {
   auto arguments = sub.arguments;
   CLI::Option *output =
       sub.app->add_option("-o", arguments->output, "output folder; - prints the one artefact of --emit");
-  sub.app->add_option("--target", arguments->target, "host: kernels for this machine")
-      ->check(CLI::IsMember({"host"}));
+  sub.app->add_option("--target", arguments->target, "host: kernels for this machine; nccl: for GPUs")
+      ->check(CLI::IsMember({"host", "nccl"}));
+  CLI::Option *gpu = sub.app->add_option("--gpu", arguments->gpu,
+                                         "the oldest GPU that is to run the kernels: sm_70 or later; sm_90");
   sub.app
       ->add_option("--emit", arguments->emission,
                    "what to write: plan, program, kernels, launch, report, trace, mlir, weights")
@@ -202,6 +212,8 @@ void plumb::addCompileCommand(CLI::App &app, Command &command) {
       for (CLI::Option *option : {sub.model, sub.plan, output})
         if (option->empty())
           throw CLI::RequiredError(option->get_name());
+    if (!gpu->empty() && arguments->target != "nccl")
+      throw CLI::ValidationError("--gpu", "is of kernels for GPUs; give --target nccl too");
     command = [arguments] { return compileModel(*arguments); };
   });
 }
@@ -230,6 +242,8 @@ void plumb::addRunCommand(CLI::App &app, Command &command) {
   sub.app->add_option("--save", arguments->save,
                       "safetensors file for outputs, losses, gradients and parameters");
   sub.app->add_flag("--check", arguments->check, "also run the unsplit model and compare");
+  sub.app->add_flag("--emulate-gpu", arguments->emulateGpu,
+                    "run the kernels that GPUs would be given, a thread at a time");
   sub.app->callback([=, &command] { command = [arguments] { return runModel(*arguments); }; });
 }
 

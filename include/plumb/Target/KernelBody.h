@@ -10,6 +10,10 @@ namespace plumb::kernels {
 /// is not linear in the loop indices, a stride is not static, or the body has an op without vector form.
 mlir::FailureOr<LoopNest> buildNest(mlir::ImplicitLocOpBuilder &b, mlir::linalg::LinalgOp op);
 
+/// The op `yielded = combine(accumulator, value)` with an associative combine that has a neutral element, if
+/// a body has this form, `accumulator` being its argument for an output; else null.
+mlir::Operation *matchCombiner(mlir::BlockArgument accumulator, mlir::Value yielded);
+
 } // namespace plumb::kernels
 
 #endif // PLUMB_TARGET_KERNELBODY_H

@@ -1,4 +1,4 @@
-// One thread for each element: the plain mapping of kernels to devices.
+// What a device runs of a kernel: entries, each a function of one thread.
 #ifndef PLUMB_TARGET_KERNELGRID_H
 #define PLUMB_TARGET_KERNELGRID_H
 
@@ -14,12 +14,14 @@ struct GridEntry {
   static constexpr int64_t kThreads = 256;
 };
 
-/// Splits a bufferised kernel without allocations into entries that a device runs one after the other,
-/// functions
-/// `<name>_<i>` of the same arguments that are added to `module`. A structured op gets a thread for each
-/// point of its parallel loops; anything else that writes memory is done by the first thread alone.
-mlir::FailureOr<llvm::SmallVector<GridEntry>> mapToGrid(mlir::func::FuncOp kernel, llvm::StringRef name,
-                                                        mlir::ModuleOp module);
+/// Replaces a kernel, the only function of its module, whose work is in `scf.forall` ops (see
+/// KernelThreads.h) and which has no allocations, by functions `<name>_<i>` of the same arguments, to be run
+/// one after the other.
+mlir::FailureOr<llvm::SmallVector<GridEntry>> outlineEntries(mlir::func::FuncOp kernel, llvm::StringRef name);
+
+/// Adds a function `kernel` of the entries' arguments that runs them on the host: all threads of each, one
+/// after the other in an order that is far from theirs on a device.
+void emulateEntries(mlir::ModuleOp module, mlir::FunctionType type, llvm::ArrayRef<GridEntry> entries);
 
 } // namespace plumb::kernels
 

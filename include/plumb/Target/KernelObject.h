@@ -2,6 +2,7 @@
 #ifndef PLUMB_TARGET_KERNELOBJECT_H
 #define PLUMB_TARGET_KERNELOBJECT_H
 
+#include "plumb/Target/KernelGrid.h"
 #include "plumb/Target/KernelNest.h"
 
 #include "llvm/Target/TargetMachine.h"
@@ -11,7 +12,18 @@
 
 namespace plumb::kernels {
 
-/// The machine that kernels are compiled for.
+/// Where functions such as sin come from: the C library, or what is linked into device code.
+enum class MathLibrary { Host, Device };
+
+/// What a GPU runs of a kernel.
+struct DeviceCode {
+  std::string ptx;
+  /// In the order in which they are launched; all take the same pointers.
+  llvm::SmallVector<GridEntry> entries;
+  unsigned arguments = 0;
+};
+
+/// The machine that kernels are compiled for, or that launches them.
 class Machine {
 public:
   /// "native", or a cpu name of this architecture. Fails with a message that names the cpu.
@@ -23,9 +35,15 @@ public:
 
   /// The object of a module in the LLVM dialect whose one function, `kernel`, takes pointers only. The object
   /// defines `symbol`, which launches it (see Kernels.h).
-  llvm::Expected<std::string> emitObject(mlir::ModuleOp module, llvm::StringRef symbol) const;
+  llvm::Expected<std::string> emitObject(mlir::ModuleOp module, llvm::StringRef symbol,
+                                         MathLibrary math = MathLibrary::Host) const;
+
+  /// An object that holds device code and defines `symbol`, which launches it (see Kernels.h).
+  llvm::Expected<std::string> emitLauncher(const DeviceCode &code, llvm::StringRef symbol) const;
 
 private:
+  llvm::Expected<std::string> emit(llvm::Module &module) const;
+
   std::string cpu, features;
   std::unique_ptr<llvm::TargetMachine> target;
 };

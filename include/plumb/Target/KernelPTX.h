@@ -3,30 +3,31 @@
 #define PLUMB_TARGET_KERNELPTX_H
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Support/LLVM.h"
 
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
 #include <string>
 
-namespace plumb {
+namespace plumb::kernels {
 
-/// Translates every function `k_…` of `module` (see Kernels.h for the contract), which stays as it is, to
-/// PTX.
-///
-/// A kernel becomes entries `k_x_0`, `k_x_1`, …, one for each step of its work, to be launched in this order
-/// on one stream. All take the pointers that the host kernel takes: inputs, outputs, scratch. Every element
-/// of a result is one thread; loops that carry tensors run in a single one. The text begins with a line for
-/// each entry,
-///
-///   // k_x_0: 12 blocks of 256 threads
-///
-/// and for kernels with temporaries `// k_x: 4096 bytes of scratch`.
-///
-/// `features` names the PTX version, at least 8.0, and 8.8 for chips after sm_90. Errors are emitted at the
-/// function: what `compileKernels` reports, and functions that a device has no instructions for (sin, pow,
-/// f64 exp).
-mlir::FailureOr<std::string> translateKernelsToPTX(mlir::ModuleOp module, llvm::StringRef chip = "sm_90",
-                                                   llvm::StringRef features = "+ptx80");
+/// A GPU that kernels are compiled for.
+class Chip {
+public:
+  /// A name that LLVM knows, at least sm_70: "sm_90". Fails with a message that names the chip.
+  static llvm::Expected<Chip> create(llvm::StringRef name);
 
-} // namespace plumb
+  /// Everything that the code depends on, as text.
+  std::string description() const;
+
+  /// The PTX text of a module in the LLVM dialect, whose functions become entries. Newer GPUs take it too.
+  /// Fails where a function is called that devices do not have.
+  llvm::Expected<std::string> emitPTX(mlir::ModuleOp entries) const;
+
+private:
+  std::unique_ptr<llvm::TargetMachine> target;
+};
+
+} // namespace plumb::kernels
 
 #endif // PLUMB_TARGET_KERNELPTX_H

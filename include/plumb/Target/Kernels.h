@@ -1,4 +1,4 @@
-// Host kernels: functions on tensors, compiled to objects that a generated program links.
+// Kernels: functions on tensors, compiled to objects that a generated program links.
 #ifndef PLUMB_TARGET_KERNELS_H
 #define PLUMB_TARGET_KERNELS_H
 
@@ -10,7 +10,19 @@
 
 namespace plumb {
 
+/// Where kernels run.
+enum class KernelTarget {
+  Host,
+  /// A GPU.
+  Device,
+  /// The host, which runs what a GPU would be given, a thread at a time.
+  Emulated
+};
+
 struct KernelOptions {
+  KernelTarget target = KernelTarget::Host;
+  /// For devices, the GPU: a name that LLVM knows, sm_70 or later. Newer GPUs run the kernels too.
+  std::string gpu = "sm_90";
   /// "native" for the machine at hand, or a name that LLVM knows for the same architecture ("x86-64-v3").
   std::string cpu = "native";
   /// Where objects are kept. Empty: $XDG_CACHE_HOME/plumb, or ~/.cache/plumb. If it cannot be written to, a
@@ -50,6 +62,12 @@ struct CompiledKernel {
 ///
 /// and returns what that returns. `args` holds the `count` pointers in the order above, without the stream;
 /// it is gone when the call returns, so that a launch which runs the body later must copy it first.
+///
+/// A kernel for a device holds PTX instead of a body, and hands it to
+///
+///   extern "C" int plumb_device_launch(plumb::DeviceKernel *kernel, void **args, void *stream);
+///
+/// (see plumb/Runtime/DeviceKernel.h). Its scratch memory differs from that of a kernel for the host.
 ///
 /// Errors are emitted at the function: types outside the contract, ops that no step can lower, an unknown
 /// cpu, a cache that cannot be written. An op that can only be lowered to scalar loops is reported by a

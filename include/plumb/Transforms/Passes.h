@@ -3,6 +3,7 @@
 #define PLUMB_TRANSFORMS_PASSES_H
 
 #include "mlir/Pass/Pass.h"
+#include "plumb/Target/Kernels.h"
 #include <memory>
 #include <string>
 
@@ -19,8 +20,11 @@ namespace plumb {
 #include "plumb/Transforms/Passes.h.inc"
 
 struct CompilePipelineOptions {
+  KernelTarget target = KernelTarget::Host;
   /// The processor of the kernels: native, or a name that LLVM knows.
   std::string cpu = "native";
+  /// For devices, the GPU.
+  std::string gpu = "sm_90";
   /// Whether kernels are compiled to objects; without, memory for their scratch is not planned.
   bool kernels = true;
 };

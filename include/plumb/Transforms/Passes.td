@@ -549,10 +549,12 @@ def FormKernels : Plumb_Pass<"form-kernels"> {
 }
 
 def CompileKernels : Plumb_Pass<"compile-kernels"> {
-  let summary = "Compiles the kernels for the host";
+  let summary = "Compiles the kernels for the host or for GPUs";
   let description = [{
     Gives each kernel the symbol to call, the bytes of scratch that a call needs, and the object file that holds it.
     The functions stay as they are. Without this pass kernels need no scratch and are called by their own names.
+    A kernel for a GPU is PTX, in entries that are launched one after the other, each with a thread for each element of
+    what it writes; `emulated` runs those entries on the host.
 
     Input:
 
@@ -568,8 +570,15 @@ def CompileKernels : Plumb_Pass<"compile-kernels"> {
     ```
   }];
   let options = [
+    Option<"target", "target", "::plumb::KernelTarget", /*default=*/"::plumb::KernelTarget::Host",
+           "Where kernels run.", [{::llvm::cl::values(
+             clEnumValN(::plumb::KernelTarget::Host, "host", "this machine"),
+             clEnumValN(::plumb::KernelTarget::Device, "device", "a GPU"),
+             clEnumValN(::plumb::KernelTarget::Emulated, "emulated", "this machine, as a GPU would"))}]>,
     Option<"cpu", "cpu", "std::string", /*default=*/"\"native\"",
            "The processor to compile for: native, or a name that LLVM knows.">,
+    Option<"gpu", "gpu", "std::string", /*default=*/"\"sm_90\"",
+           "For devices, the GPU to compile for, sm_70 or later.">,
     Option<"cache", "cache", "std::string", /*default=*/"",
            "The directory that keeps objects. By default the user's cache.">,
   ];

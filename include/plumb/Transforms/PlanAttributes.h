@@ -15,6 +15,7 @@
 //   plumb.flops                 on a kernel: operations of one run
 //   plumb.operand_layouts       on a launch: per operand the layout in which it is read, unit if it has none
 // compile-kernels:
+//   plumb.target                on the module: what the kernels are for: host, emulated, or the name of a GPU
 //   plumb.symbol                on a kernel: the symbol to call
 //   plumb.scratch               on a kernel: bytes of scratch memory
 //   plumb.object                on a kernel: the object file
@@ -59,6 +60,7 @@ inline constexpr llvm::StringLiteral kInoutAttr = "plumb.inout";
 inline constexpr llvm::StringLiteral kResultAttr = "plumb.result";
 inline constexpr llvm::StringLiteral kFlopsAttr = "plumb.flops";
 inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "plumb.operand_layouts";
+inline constexpr llvm::StringLiteral kTargetAttr = "plumb.target";
 inline constexpr llvm::StringLiteral kSymbolAttr = "plumb.symbol";
 inline constexpr llvm::StringLiteral kScratchAttr = "plumb.scratch";
 inline constexpr llvm::StringLiteral kObjectAttr = "plumb.object";

@@ -47,6 +47,12 @@ TemporaryDirectory::TemporaryDirectory() {
 
 TemporaryDirectory::~TemporaryDirectory() { llvm::sys::fs::remove_directories(path); }
 
+KernelOptions testOptions() {
+  KernelOptions options;
+  options.target = KernelTarget::PLUMB_TEST_TARGET;
+  return options;
+}
+
 struct LoadedKernels::Code {
   std::unique_ptr<llvm::orc::LLJIT> jit;
   std::vector<void *> entries;

@@ -23,11 +23,14 @@ public:
   std::string path;
 };
 
+/// What the tests of this executable run kernels on.
+KernelOptions testOptions();
+
 /// A module of kernels, compiled and loaded.
 class LoadedKernels {
 public:
   /// Compiles the kernels of an MLIR module; `diagnostics` receives what was said.
-  explicit LoadedKernels(const std::string &text, KernelOptions options = {});
+  explicit LoadedKernels(const std::string &text, KernelOptions options = testOptions());
   ~LoadedKernels();
 
   bool ok() const { return succeeded; }

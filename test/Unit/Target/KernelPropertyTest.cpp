@@ -153,7 +153,7 @@ void checkRandomOps(unsigned seed, size_t count, const std::string &cpu) {
     ops.push_back(randomOp(generator));
     text += ops.back().text(std::to_string(i));
   }
-  KernelOptions options;
+  KernelOptions options = testOptions();
   options.cpu = cpu;
   LoadedKernels loaded(text, options);
   ASSERT_TRUE(loaded.ok()) << loaded.diagnostics();
