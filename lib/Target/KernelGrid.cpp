@@ -12,6 +12,9 @@ using namespace mlir;
 
 namespace plumb::kernels {
 
+/// Parameters of 4096 bytes.
+static constexpr unsigned kMostArguments = 512;
+
 /// Copies what computes a value from outside of `loop`, and what that is computed from.
 static void cloneDefinition(OpBuilder &builder, Value value, IRMapping &values) {
   Operation *definition = value.getDefiningOp();
@@ -61,6 +64,9 @@ static FailureOr<GridEntry> addEntry(func::FuncOp kernel, scf::ForallOp loop, co
 }
 
 FailureOr<SmallVector<GridEntry>> outlineEntries(func::FuncOp kernel, StringRef name) {
+  if (unsigned count = kernel.getNumArguments(); count > kMostArguments)
+    return kernel.emitError() << "has " << count << " arguments, but a device takes at most "
+                              << kMostArguments;
   SmallVector<GridEntry> entries;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     if (isMemoryEffectFree(&op) || hasSingleEffect<MemoryEffects::Read>(&op))

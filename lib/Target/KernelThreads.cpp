@@ -1,15 +1,14 @@
 #include "plumb/Target/KernelThreads.h"
 
 #include "plumb/Target/KernelBody.h"
+#include "plumb/Target/KernelPoint.h"
 
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
@@ -19,10 +18,6 @@ namespace plumb::kernels {
 /// A reduction shorter than this is walked over by one thread; of a longer one each thread takes no fewer
 /// elements than kChunk, and as many threads as keep a device busy.
 static constexpr int64_t kShortReduction = 512, kChunk = 64, kBusy = 65536;
-
-static Value constant(ImplicitLocOpBuilder &b, int64_t value) {
-  return arith::ConstantIndexOp::create(b, value);
-}
 
 /// A loop over threads; what is built next is its body.
 static Value beginThreads(ImplicitLocOpBuilder &b, int64_t threads) {
@@ -35,132 +30,6 @@ static Value beginThreads(ImplicitLocOpBuilder &b, int64_t threads) {
 //===----------------------------------------------------------------------===//
 // Structured ops
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// The scalar code of one structured op.
-class PointEmitter {
-public:
-  PointEmitter(ImplicitLocOpBuilder &b, linalg::LinalgOp op);
-
-  int64_t points() const { return numberOf(parallel); }
-  int64_t turns() const { return numberOf(reduction); }
-  SmallVector<int64_t> parallelSizes() const { return sizesOf(parallel); }
-
-  /// Computes the point with this number.
-  void emit(Value point);
-  /// Computes every `parts`-th turn of the reduction, from `part` on, and stores what the outputs get of it
-  /// at the point and the part of `partials`.
-  void emitPart(Value point, Value part, int64_t parts, ArrayRef<Operation *> combiners, ValueRange partials);
-
-private:
-  int64_t numberOf(ArrayRef<unsigned> loops) const { return ShapedType::getNumElements(sizesOf(loops)); }
-  SmallVector<int64_t> sizesOf(ArrayRef<unsigned> loops) const {
-    return llvm::map_to_vector(loops, [&](unsigned loop) { return sizes[loop]; });
-  }
-  void setIndices(ArrayRef<unsigned> loops, Value number);
-  SmallVector<Value> subscripts(OpOperand &operand);
-  SmallVector<Value> evaluate(ValueRange outputs);
-  SmallVector<Value> reduce(ArrayRef<unsigned> loops, ValueRange outputs);
-
-  ImplicitLocOpBuilder &b;
-  linalg::LinalgOp op;
-  SmallVector<int64_t> sizes;
-  SmallVector<unsigned> parallel, reduction;
-  SmallVector<Value> indices;
-};
-} // namespace
-
-PointEmitter::PointEmitter(ImplicitLocOpBuilder &b, linalg::LinalgOp op)
-    : b(b), op(op), sizes(op.getStaticLoopRanges()), indices(sizes.size()) {
-  op.getParallelDims(parallel);
-  op.getReductionDims(reduction);
-}
-
-/// The indices of some loops at the turn with this number, the last loop running fastest.
-void PointEmitter::setIndices(ArrayRef<unsigned> loops, Value number) {
-  for (unsigned loop : llvm::reverse(loops)) {
-    Value size = constant(b, sizes[loop]);
-    indices[loop] = loop == loops.front() ? number : arith::RemUIOp::create(b, number, size);
-    number = arith::DivUIOp::create(b, number, size);
-  }
-}
-
-SmallVector<Value> PointEmitter::subscripts(OpOperand &operand) {
-  AffineMap map = op.getMatchingIndexingMap(&operand);
-  SmallVector<Value> result;
-  for (AffineExpr expr : map.getResults())
-    result.push_back(affine::AffineApplyOp::create(b, AffineMap::get(map.getNumDims(), 0, expr), indices));
-  return result;
-}
-
-/// The body at the current indices.
-SmallVector<Value> PointEmitter::evaluate(ValueRange outputs) {
-  IRMapping values;
-  for (OpOperand *input : op.getDpsInputOperands())
-    values.map(op.getMatchingBlockArgument(input),
-               op.isScalar(input) ? input->get()
-                                  : memref::LoadOp::create(b, input->get(), subscripts(*input)).getResult());
-  for (auto [argument, value] : llvm::zip_equal(op.getRegionOutputArgs(), outputs))
-    values.map(argument, value);
-  for (Operation &inner : op.getBlock()->without_terminator()) {
-    if (auto index = dyn_cast<linalg::IndexOp>(inner))
-      values.map(index.getResult(), indices[index.getDim()]);
-    else
-      b.clone(inner, values);
-  }
-  SmallVector<Value> results;
-  for (Value yielded : op.getBlock()->getTerminator()->getOperands())
-    results.push_back(values.lookupOrDefault(yielded));
-  return results;
-}
-
-/// The body over all turns of the reduction loops.
-SmallVector<Value> PointEmitter::reduce(ArrayRef<unsigned> loops, ValueRange outputs) {
-  if (loops.empty())
-    return evaluate(outputs);
-  auto loop =
-      scf::ForOp::create(b, constant(b, 0), constant(b, sizes[loops.front()]), constant(b, 1), outputs);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(loop.getBody());
-  indices[loops.front()] = loop.getInductionVar();
-  scf::YieldOp::create(b, reduce(loops.drop_front(), loop.getRegionIterArgs()));
-  return SmallVector<Value>(loop.getResults());
-}
-
-void PointEmitter::emit(Value point) {
-  setIndices(parallel, point);
-  // Subscripts of outputs do not ask for the reduction loops; any index will do for those.
-  for (unsigned loop : reduction)
-    indices[loop] = constant(b, 0);
-  SmallVector<Value> outputs;
-  SmallVector<SmallVector<Value>> places;
-  for (OpOperand &output : op.getDpsInitsMutable()) {
-    places.push_back(subscripts(output));
-    outputs.push_back(memref::LoadOp::create(b, output.get(), places.back()));
-  }
-  SmallVector<Value> results = reduce(reduction, outputs);
-  for (auto [output, place, result] : llvm::zip_equal(op.getDpsInits(), places, results))
-    memref::StoreOp::create(b, result, output, place);
-}
-
-void PointEmitter::emitPart(Value point, Value part, int64_t parts, ArrayRef<Operation *> combiners,
-                            ValueRange partials) {
-  setIndices(parallel, point);
-  SmallVector<Value> neutral;
-  for (Operation *combiner : combiners)
-    neutral.push_back(arith::ConstantOp::create(b, *arith::getNeutralElement(combiner)));
-  auto loop = scf::ForOp::create(b, part, constant(b, turns()), constant(b, parts), neutral);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(loop.getBody());
-    setIndices(reduction, loop.getInductionVar());
-    scf::YieldOp::create(b, evaluate(loop.getRegionIterArgs()));
-  }
-  SmallVector<Value> place = llvm::map_to_vector(parallel, [&](unsigned loop) { return indices[loop]; });
-  place.push_back(part);
-  for (auto [partial, result] : llvm::zip_equal(partials, loop.getResults()))
-    memref::StoreOp::create(b, result, partial, place);
-}
 
 /// Whether every point of the parallel loops has outputs of its own.
 static bool hasIndependentPoints(linalg::LinalgOp op) {
@@ -222,7 +91,10 @@ static void spread(linalg::LinalgOp op, SmallVectorImpl<linalg::LinalgOp> &ops) 
   int64_t parts = std::min<int64_t>(turns / kChunk, llvm::divideCeil(kBusy, std::max<int64_t>(points, 1)));
   SmallVector<Operation *> combiners = combinersOf(op);
   if (turns < kShortReduction || parts < 2 || combiners.empty()) {
-    emitter.emit(beginThreads(b, points));
+    if (std::optional<Tile> tile = chooseTile(op))
+      emitter.emitTile(beginThreads(b, tile->threads), *tile);
+    else
+      emitter.emit(beginThreads(b, points));
     op.erase();
     return;
   }
@@ -233,7 +105,7 @@ static void spread(linalg::LinalgOp op, SmallVectorImpl<linalg::LinalgOp> &ops) 
     partials.push_back(memref::AllocOp::create(b, MemRefType::get(shape, combiner->getResult(0).getType())));
   ops.push_back(combine(b, op, combiners, partials));
   b.setInsertionPoint(ops.back());
-  Value thread = beginThreads(b, points * parts), size = constant(b, parts);
+  Value thread = beginThreads(b, points * parts), size = arith::ConstantIndexOp::create(b, parts);
   Value point = arith::DivUIOp::create(b, thread, size), part = arith::RemUIOp::create(b, thread, size);
   emitter.emitPart(point, part, parts, combiners, partials);
   op.erase();

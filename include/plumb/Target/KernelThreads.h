@@ -10,8 +10,8 @@ namespace plumb::kernels {
 /// in any order.
 ///
 /// * A structured op gets a thread for each point of its parallel loops, which walks over its reduction
-///   loops. A long reduction to few points gets several threads a point, whose partial results, temporaries
-///   of the kernel, a second op adds up.
+///   loops; in a large product, for each square of points. A long reduction to few points gets several
+///   threads a point, whose partial results, temporaries of the kernel, a second op adds up.
 /// * A loop whose turns update a slice gets a thread for each point of the slice.
 /// * Anything else is done by one thread.
 mlir::LogicalResult spreadOverThreads(mlir::func::FuncOp kernel);

@@ -11,6 +11,9 @@
 
 #include "mlir/Parser/Parser.h"
 
+#include <functional>
+#include <numeric>
+
 using namespace mlir;
 using namespace plumb;
 using namespace plumb::kernels;
@@ -107,6 +110,99 @@ TEST(KernelThreads, LongReductionsAreDoneInParts) {
     loaded.call(0, {x.data(), actualSum.data(), actualMost.data()});
     expectClose(actualSum, std::vector<float>(sum.begin(), sum.end()), 1e-6);
     expectClose(actualMost, most, 0);
+  }
+}
+
+TEST(KernelThreads, LargeProductsAreDoneInSquares) {
+  struct Case {
+    std::string loops, maps;
+    std::vector<int64_t> a, b, c;
+    int64_t blocks;
+    /// Offsets in a and b of turn k of point i of the result.
+    std::function<std::pair<int64_t, int64_t>(int64_t i, int64_t k)> at;
+    int64_t turns;
+  } cases[] = {
+      // Squares of 8: 192 times 192 threads.
+      {"m, n; k",
+       "m, k | n, k | m, n",
+       {1460, 5},
+       {1450, 5},
+       {1460, 1450},
+       144,
+       [](int64_t i, int64_t k) { return std::pair(i / 1450 * 5 + k, i % 1450 * 5 + k); },
+       5},
+      // The same, written across.
+      {"m, n; k",
+       "m, k | k, n | n, m",
+       {1450, 5},
+       {5, 1460},
+       {1460, 1450},
+       144,
+       [](int64_t i, int64_t k) { return std::pair(i % 1450 * 5 + k, k * 1460 + i / 1450); },
+       5},
+      // Squares of 4: 3 times 112 times 112 threads.
+      {"g, m, n; k",
+       "g, k, m | g, k, n | g, m, n",
+       {3, 7, 430},
+       {3, 7, 430},
+       {3, 430, 430},
+       147,
+       [](int64_t i, int64_t k) {
+         int64_t g = i / 184900;
+         return std::pair((g * 7 + k) * 430 + i / 430 % 430, (g * 7 + k) * 430 + i % 430);
+       },
+       7},
+      // Squares of 2, of which a column is long: 16 times 100000 threads.
+      {"m, n; k",
+       "m, k | k, n | m, n",
+       {20, 3},
+       {3, 200000},
+       {20, 200000},
+       6250,
+       [](int64_t i, int64_t k) { return std::pair(i / 200000 * 3 + k, k * 200000 + i % 200000); },
+       3},
+      // A convolution, in squares of 4 channels and columns: 2 times 16 times 64 times 16 threads.
+      {"n, o, h, w; i, j",
+       "n, h + i, w + j | o, i, j | n, o, h, w",
+       {2, 66, 66},
+       {64, 3, 3},
+       {2, 64, 64, 64},
+       128,
+       [](int64_t i, int64_t k) {
+         int64_t n = i >> 18, o = i >> 12 & 63, h = (i >> 6 & 63) + k / 3, w = (i & 63) + k % 3;
+         return std::pair((n * 66 + h) * 66 + w, o * 9 + k);
+       },
+       9},
+  };
+  auto typeOf = [](const std::vector<int64_t> &shape) {
+    std::string text = "tensor<";
+    for (int64_t size : shape)
+      text += std::to_string(size) + "x";
+    return text + "f32>";
+  };
+  auto elements = [](const std::vector<int64_t> &shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+  };
+  for (const Case &each : cases) {
+    SCOPED_TRACE(each.maps);
+    std::string a = typeOf(each.a), b = typeOf(each.b), c = typeOf(each.c);
+    std::string text = "func.func @k_f(%a: " + a + ", %b: " + b + ", %c: " + c +
+                       " {plumb.inout, plumb.result = 0}) -> " + c + " {\n" +
+                       generic("%r", each.loops, each.maps, {"%a", "%b"}, {a, b}, "%c", c, kMultiplyAdd) +
+                       "  return %r : " + c + "\n}";
+    EXPECT_EQ(gridOf(text), Grid{each.blocks});
+    auto x = randomFloats(elements(each.a), 1), y = randomFloats(elements(each.b), 2),
+         z = randomFloats(elements(each.c), 3);
+    std::vector<float> expected = z;
+    for (int64_t i = 0; i < int64_t(z.size()); ++i)
+      for (int64_t k = 0; k < each.turns; ++k) {
+        auto [left, right] = each.at(i, k);
+        expected[i] += x[left] * y[right];
+      }
+    LoadedKernels loaded(text);
+    ASSERT_TRUE(loaded.ok()) << loaded.diagnostics();
+    loaded.call(0, {x.data(), y.data(), z.data()});
+    expectClose(z, expected, 1e-6);
   }
 }
 
