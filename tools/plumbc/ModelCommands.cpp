@@ -150,7 +150,9 @@ int runModel(Arguments arguments) {
         "MLIR text has no weights and no example inputs; give both with --weights and --inputs");
   if (driver.report() || !loaded)
     return driver.failureCode();
-  if (arguments.weights.empty()) {
+  if (arguments.weights.empty() && arguments.model != "-" && hasAllValues(*driver.archive())) {
+    arguments.weights = arguments.model;
+  } else if (arguments.weights.empty()) {
     arguments.weights = folder.file("weights.safetensors");
     writeWeights(*driver.archive(), driver.planSpec().init, arguments.weights, driver.diagnostics());
   } else if (std::string buffers = folder.file("buffers.safetensors");

@@ -191,6 +191,10 @@ private:
 
 } // namespace
 
+bool plumb::hasAllValues(const pt2::Pt2Archive &archive) {
+  return llvm::all_of(archive.weights(), [](const pt2::Weight &weight) { return weight.hasBytes(); });
+}
+
 bool plumb::writeWeights(const pt2::Pt2Archive &archive, const std::vector<spec::Initial> &init,
                          const std::string &path, Diagnostics &diagnostics) {
   return reportingFailures(path, diagnostics,

@@ -6,6 +6,10 @@
 
 namespace plumb {
 
+/// Whether the archive has the values of all its parameters, buffers and constants, so that a program can read
+/// them there.
+bool hasAllValues(const pt2::Pt2Archive &archive);
+
 /// Writes the archive's parameters, buffers and constants, each under its canonical name, in safetensors.
 /// What the archive has no values of begins as the plan's `init` says, drawn from a seed that depends on the
 /// name; an error lists what neither covers.
