@@ -48,7 +48,7 @@ def build(bin_folder, plan, program):
     include = os.path.join(ROOT, "include")
     library = os.path.join(bin_folder, "..", "lib", "libplumb_runtime_threads.a")
     flags = ["-std=c++20", "-O0", f"-I{include}", f"-I{include}/plumb/Runtime/Host", "-pthread", "-o", program]
-    built = run(os.environ.get("CXX", "c++"), program + ".cpp", *objects, library, *flags)
+    built = run(*os.environ.get("CXX", "c++").split(), program + ".cpp", *objects, library, *flags)
     if built.returncode:
         sys.exit(f"{plan}: the program does not compile: {built.stderr}")
 
