@@ -112,7 +112,13 @@ public:
     return true;
   }
 
-  bool parse_error(size_t position, const std::string &, const nlohmann::json::exception &problem) {
+  bool parse_error(size_t position, const std::string &text, const nlohmann::json::exception &problem) {
+    constexpr int numberOverflow = 406;
+    if (problem.id == numberOverflow) {
+      diagnostics_.error(source_.place(number()),
+                         "the number " + text + " is too large: the largest is 1.7e308");
+      return false;
+    }
     // The text after nlohmann's own position ("... column 5: ") is the part that helps.
     std::string what = problem.what();
     size_t colon = what.find(": ");

@@ -76,9 +76,6 @@ private:
     bool isGiven = pipeline.axis.range.end != 0;
     if (isGiven)
       checkAxisExists(pipeline.axis);
-    checkCount(pipeline.microbatches);
-    if (pipeline.stagesPerRank)
-      checkCount(*pipeline.stagesPerRank);
     checkPlacement();
     bool isCustom = pipeline.schedule.value == "custom";
     if (isCustom && !pipeline.actions)
@@ -124,13 +121,6 @@ private:
     check("by", "balanced", policy.by.has_value(), false);
     check("list", "layers", !policy.list.empty(), true);
     check("of", "each", !policy.of.empty(), true);
-    if (policy.kind == "modules" && policy.modules.empty())
-      error(policy.range, "the list names no stage");
-    for (int64_t count : policy.list)
-      if (count > INT32_MAX)
-        error(policy.range, "a number of layers must be less than 2^31");
-    if (policy.stages)
-      checkCount({*policy.stages, policy.range});
   }
 
   void checkLoss(const Loss &loss) {
@@ -142,11 +132,6 @@ private:
       error(loss.target->range, "\"target\" belongs to \"reduce\": \"cross_entropy\"");
     if (!isCrossEntropy && loss.ignoreIndex)
       error(loss.ignoreIndex->range, "\"ignore_index\" belongs to \"reduce\": \"cross_entropy\"");
-  }
-
-  void checkCount(const Located<int64_t> &count) {
-    if (count.value > INT32_MAX)
-      error(count.range, "this number must be less than 2^31");
   }
 
   bool checkAxisExists(const Located<std::string> &axis) {

@@ -2,6 +2,8 @@
 
 namespace plumb::spec {
 
+using namespace bounds;
+
 const char *const kPlacementPattern =
     R"(shard\( *(-?[0-9]{1,9}) *(?:, *blocks *= *([1-9][0-9]{0,8}|\[ *[1-9][0-9]{0,8}(?: *, *[1-9][0-9]{0,8})* *\]) *)?\))"
     R"(|(replicate|partial\( *sum *\)))";
@@ -45,16 +47,16 @@ static Schema pipeline() {
       "a policy",
       object("A policy that chooses the boundaries; the model has no markers then.",
              {{"policy", oneOfStrings("How the model is cut.", {"balanced", "layers", "each"}), true},
-              {"stages", integer("balanced: number of stages; as many as there are places if not given.", 1)},
+              {"stages",
+               integer("balanced: number of stages; as many as there are places if not given.", kCount)},
               {"by", oneOfStrings("balanced: what is balanced; \"flops\" if not given.",
                                   {"flops", "parameters", "time"})},
-              {"list", array("layers: number of layers in each stage.", integer("Layers.", 1))},
+              {"list", array("layers: number of layers in each stage.", integer("Layers.", kCount))},
               {"of", text("each: module whose children become stages.")}}));
   Schema layoutString =
       named("a layout string", text("A layout string of Megatron, such as \"Et*3|(tt|)*29,m|L\"."));
-  Schema moduleLists = named("lists of module names",
-                             array("Module names of each stage.", array("A stage.", text("A module name."))));
-  moduleLists.minimum = 1;
+  Schema moduleLists = named("lists of module names", array("Module names of each stage.",
+                                                            array("A stage.", text("A module name.")), 1));
   return object(
       "How a step runs through the pipeline.",
       {{"axis", text("The mesh axis of the stages; \"pp\" if not given.")},
@@ -64,8 +66,8 @@ static Schema pipeline() {
                                   "zb-v", "v-half", "v-min", "dualpipe-v", "dualpipe", "custom", "auto"})},
        {"actions", text("The CSV file of the schedule \"custom\", a row per pipeline rank; a path relative "
                         "to the plan.")},
-       {"microbatches", integer("Pieces that the global batch is cut into; 1 if not given.", 1)},
-       {"stages_per_rank", integer("Stages on each pipeline rank; as many as needed if not given.", 1)},
+       {"microbatches", integer("Pieces that the global batch is cut into; 1 if not given.", kCount)},
+       {"stages_per_rank", integer("Stages on each pipeline rank; as many as needed if not given.", kCount)},
        {"split",
         oneOf(
             "Stage boundaries: places besides the pipe_split markers of the model, or a policy that chooses "
@@ -73,7 +75,7 @@ static Schema pipeline() {
             {std::move(points), std::move(policy), std::move(layoutString), std::move(moduleLists)})},
        {"placement", oneOf("Which rank runs which stage; \"loop\" if not given.",
                            {oneOfStrings("A named order; \"v\" turns back at the last rank.", {"loop", "v"}),
-                            array("The rank of each stage.", integer("A rank.", 0))})},
+                            array("The rank of each stage.", integer("A rank.", kIndex))})},
        {"skip_connections", oneOfStrings("How a value reaches later stages that are not the next one; "
                                          "\"auto\", the cheaper way, if not given.",
                                          {"auto", "direct", "forward"})},
@@ -88,9 +90,10 @@ static Schema pipeline() {
 static Schema layoutEntry() {
   Schema params = map("The layout of each parameter of the module, by its name in the module.",
                       placements("A placement per mesh axis; axes not named replicate."));
-  Schema blocks = oneOf("Blocks of a fused weight that are sharded one by one.",
-                        {integer("Number of equal blocks.", 1),
-                         array("Sizes of the blocks, which make up the dim.", integer("A size.", 1))});
+  Schema blocks =
+      oneOf("Blocks of a fused weight that are sharded one by one.",
+            {integer("Number of equal blocks.", kCount),
+             array("Sizes of the blocks, which make up the dim.", integer("A size.", kCount), 1)});
   return object(
       "Layouts of the modules that a pattern matches.",
       {{"match",
@@ -112,8 +115,9 @@ static Schema layoutEntry() {
        {"out_src", ports("Layouts in which the module produces its outputs.")},
        {"out_dst", ports("Layouts in which its outputs are handed on.")},
        {"out_names", array("Names of the outputs, in order.", text("A name."))},
-       {"unit", integer("Shard boundaries of the weight fall on multiples of it: the size of a head.", 1)},
-       {"dim", integer("The dim of the \"sequence\" style; 1 if not given.")},
+       {"unit",
+        integer("Shard boundaries of the weight fall on multiples of it: the size of a head.", kCount)},
+       {"dim", integer("The dim of the \"sequence\" style; 1 if not given.", kDim)},
        {"override", boolean("Replace single fields of earlier entries.")},
        {"communication", text("The module does its own collectives on this axis, or on \"mesh\".")},
        {"sequence_parallel", boolean("Shard activations between blocks along the sequence.")},
@@ -123,7 +127,7 @@ static Schema layoutEntry() {
 
 static Schema loss() {
   Schema output = oneOf("The output that is the loss, or that it is reduced from.",
-                        {integer("Its index.", 0), text("Its name; nested names are joined by dots.")});
+                        {integer("Its index.", kIndex), text("Its name; nested names are joined by dots.")});
   return object(
       "What training makes small; without it only the forward pass is planned.",
       {{"output", std::move(output), true},
@@ -135,33 +139,35 @@ static Schema loss() {
             "of the output without the last dim, the classes.",
             {{"name", text("Its name."), true},
              {"dtype", oneOfStrings("Its element type; \"i64\" if not given.", {"i64", "i32"})}})},
-       {"ignore_index", integer("cross_entropy: the label that does not count; -100 if not given.")}});
+       {"ignore_index",
+        integer("cross_entropy: the label that does not count; -100 if not given.", kLabel)}});
 }
 
 static Schema optimizer() {
   return object(
       "How parameters are updated; without it gradients are computed and parameters stay.",
       {{"kind", oneOfStrings("The method, as in torch.optim.", {"sgd", "adam", "adamw"}), true},
-       {"lr", number("The learning rate.", 0), true},
-       {"momentum", number("Momentum of sgd; 0 if not given.", 0)},
-       {"dampening", number("Share of the gradient that sgd's momentum leaves out; 0 if not given.", 0)},
+       {"lr", number("The learning rate.", kFactor), true},
+       {"momentum", number("Momentum of sgd; 0 if not given.", kFactor)},
+       {"dampening",
+        number("Share of the gradient that sgd's momentum leaves out; 0 if not given.", kFactor)},
        {"nesterov", boolean("Nesterov's form of the momentum.")},
        {"weight_decay", number("Decay of parameters: added to the gradient by sgd and adam (0 if not given), "
                                "apart from it by adamw (0.01).",
-                               0)},
-       {"betas",
-        array("Decay rates of adam's two moments; [0.9, 0.999] if not given.", number("A rate below 1.", 0))},
-       {"eps", number("Term of adam's denominator; 1e-8 if not given.", 0)},
-       {"clip_norm", number("Gradients are scaled down to this global norm, over all parameters.", 0)},
+                               kFactor)},
+       {"betas", array("Decay rates of adam's two moments; [0.9, 0.999] if not given.",
+                       number("A rate below 1.", kFactor))},
+       {"eps", number("Term of adam's denominator; 1e-8 if not given.", kFactor)},
+       {"clip_norm", number("Gradients are scaled down to this global norm, over all parameters.", kFactor)},
        {"schedule",
         object(
             "How the learning rate changes; it is constant if not given.",
             {{"kind", oneOfStrings("What follows the warm-up.", {"constant", "linear", "cosine"}), true},
-             {"warmup", integer("Steps over which the rate rises linearly from 0; 0 if not given.", 0)},
+             {"warmup", integer("Steps over which the rate rises linearly from 0; 0 if not given.", kIndex)},
              {"steps", integer("The step, warm-up included, at which the rate has fallen to its last value "
                                "(linear, cosine).",
-                               1)},
-             {"final", number("The last value as a fraction of lr; 0 if not given.", 0)}})},
+                               kCount)},
+             {"final", number("The last value as a fraction of lr; 0 if not given.", kFactor)}})},
        {"state", placements("How the optimizer's state, and so the update, is sharded besides the "
                             "parameter: ZeRO-1 is {\"dp\": \"shard(0)\"}.")}});
 }
@@ -174,21 +180,23 @@ static Schema storage() {
        {"gather", oneOfStrings("When values are gathered: once a step, or for the forward and again for "
                                "the backward pass, one by one or layer by layer; \"pass\" if not given.",
                                {"step", "pass", "layer"})},
-       {"prefetch", integer("Layers that are gathered ahead of their use; 1 if not given.", 0)}});
+       {"prefetch", integer("Layers that are gathered ahead of their use; 1 if not given.", kIndex)}});
 }
 
-static Schema topology() {
+const Schema &topologyTable() {
   auto link = [](std::string description) {
     return object(std::move(description),
-                  {{"bandwidth", number("Bytes per second that one rank sends, and receives.", 0)},
-                   {"latency", number("Seconds that a collective takes besides moving bytes.", 0)},
-                   {"message_latency", number("Seconds for each message of a rank within it.", 0)}});
+                  {{"bandwidth", number("Bytes per second that one rank sends, and receives.", kBandwidth)},
+                   {"latency", number("Seconds that a collective takes besides moving bytes.", kLatency)},
+                   {"message_latency", number("Seconds for each message of a rank within it.", kLatency)}});
   };
-  return object("What moving bytes costs, which decides how tensors are redistributed.",
-                {{"node_size", integer("Consecutive ranks that share a node; 0: all do.", 0)},
-                 {"node", link("Links within a node.")},
-                 {"network", link("Links between nodes.")},
-                 {"axes", map("Links along single mesh axes, whatever the nodes are.", link("The links."))}});
+  static const Schema table =
+      object("What moving bytes costs, which decides how tensors are redistributed.",
+             {{"node_size", integer("Consecutive ranks that share a node; 0: all do.", kIndex)},
+              {"node", link("Links within a node.")},
+              {"network", link("Links between nodes.")},
+              {"axes", map("Links along single mesh axes, whatever the nodes are.", link("The links."))}});
+  return table;
 }
 
 const Schema &costsTable() {
@@ -196,11 +204,11 @@ const Schema &costsTable() {
       object("Times of one microbatch, in any unit.",
              {{"stages",
                array("Per stage the times of its parts.",
-                     object("One stage.", {{"F", number("Of the forward.", 0), true},
-                                           {"I", number("Of the gradients of activations.", 0), true},
-                                           {"W", number("Of the gradients of parameters.", 0), true}})),
+                     object("One stage.", {{"F", number("Of the forward.", kCost), true},
+                                           {"I", number("Of the gradients of activations.", kCost), true},
+                                           {"W", number("Of the gradients of parameters.", kCost), true}})),
                true},
-              {"transfer", number("Of a transfer between two ranks; 0 if not given.", 0)}});
+              {"transfer", number("Of a transfer between two ranks; 0 if not given.", kCost)}});
   return table;
 }
 
@@ -213,7 +221,8 @@ static Schema plan() {
   return object(
       "A parallel plan for a model.",
       {{"mesh",
-        map("The mesh of ranks: axis name to size, the last axis fastest.", integer("Size of the axis.", 1)),
+        map("The mesh of ranks: axis name to size, the last axis fastest.",
+            integer("Size of the axis.", kCount)),
         true},
        {"pipeline", pipeline()},
        {"layouts", array("Layouts of modules, in the order in which they apply.", layoutEntry())},
@@ -221,17 +230,17 @@ static Schema plan() {
        {"batch",
         object("The batch to compile for, where it is not that of the export.",
                {{"of", oneOfStrings("Whose rows are counted.", {"global", "replica", "microbatch"}), true},
-                {"size", integer("Number of rows.", 1), true}})},
+                {"size", integer("Number of rows.", kCount), true}})},
        {"loss", loss()},
        {"optimizer", optimizer()},
        {"storage",
         oneOf("Parameters that are stored in shards and gathered for use.",
-              {storage(), array("Several such entries; the first that matches holds.", storage())})},
+              {storage(), array("Several such entries; the first that matches holds.", storage(), 1)})},
        {"recompute",
         array("Modules whose activations are computed again in the backward pass instead of kept.",
               text("Pattern of module names, as in layouts."))},
        {"aliases", array("Parameters that are one, where the export does not say so.",
-                         array("Names of one parameter.", text("A parameter name.")))},
+                         array("Names of one parameter.", text("A parameter name."), 2), 1)},
        {"init",
         map("Initial values of parameters that the export has none for: parameter name, or a pattern, to a "
             "way; the last that matches counts.",
@@ -245,7 +254,7 @@ static Schema plan() {
                               "the optimizer keeps stay f32.",
                               {"f32", "bf16"}, {"f16"}),
                  true}})},
-       {"memory_limit", integer("Most bytes of memory that a rank may plan with.", 1)},
+       {"memory_limit", integer("Most bytes of memory that a rank may plan with.", kBytes)},
        {"context_parallel",
         object(
             "How attention over sequences in shards gets at keys and values.",
@@ -256,8 +265,8 @@ static Schema plan() {
                            {"auto", "gather", "ring"})}})},
        {"bucket_bytes", integer("Most bytes of the gradients, or parameters, that share the launch of a "
                                 "collective; 0: each has its own.",
-                                0)},
-       {"topology", topology()},
+                                kBucketBytes)},
+       {"topology", topologyTable()},
        {"costs",
         oneOf("Times by which schedules are chosen; operations and bytes if not given.",
               {costsTable(), text("A file that holds such an object; a path relative to the plan.")})},
@@ -265,7 +274,7 @@ static Schema plan() {
         oneOfStrings("Which rows batch normalisation normalises together in training; all if not given.",
                      {"microbatch", "local"})},
        {"bounds", unsupported(any("Upper bounds of sizes that depend on data."))},
-       {"seed", integer("Seed of random numbers; 0 if not given.", 0)}});
+       {"seed", integer("Seed of random numbers; 0 if not given.", kSeed)}});
 }
 
 const Schema &planTable() {

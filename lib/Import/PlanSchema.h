@@ -20,6 +20,8 @@ const std::vector<std::string> &supportedTemplates();
 const Schema &planTable();
 /// The value of its key `costs`, which may also be a file of its own.
 const Schema &costsTable();
+/// The value of its key `topology`, the same.
+const Schema &topologyTable();
 
 } // namespace plumb::spec
 

@@ -453,9 +453,14 @@ static std::shared_ptr<const Source> readReferenced(const PlanSpec &plan, const 
 
 std::optional<Costs> parseCosts(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
   std::optional<json::Document> document = json::parse(source, diagnostics);
-  if (!document || !validate(*document, costsTable(), diagnostics))
+  if (!document || !validate(*document, costsTable(), diagnostics, "an object of costs"))
     return std::nullopt;
   return toCosts(document->root, *source);
+}
+
+bool checkTopologyFile(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
+  std::optional<json::Document> document = json::parse(std::move(source), diagnostics);
+  return document && validate(*document, topologyTable(), diagnostics, "a topology");
 }
 
 bool readReferencedFiles(PlanSpec &plan, Diagnostics &diagnostics) {

@@ -3,6 +3,8 @@
 #include "plumb/Support/Suggest.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -26,15 +28,15 @@ Schema any(std::string description) { return make(Schema::Kind::Any, std::move(d
 
 Schema boolean(std::string description) { return make(Schema::Kind::Boolean, std::move(description)); }
 
-Schema integer(std::string description, int64_t minimum) {
+Schema integer(std::string description, Bounds bounds) {
   Schema schema = make(Schema::Kind::Integer, std::move(description));
-  schema.minimum = minimum;
+  schema.bounds = bounds;
   return schema;
 }
 
-Schema number(std::string description, int64_t minimum) {
+Schema number(std::string description, Bounds bounds) {
   Schema schema = make(Schema::Kind::Number, std::move(description));
-  schema.minimum = minimum;
+  schema.bounds = bounds;
   return schema;
 }
 
@@ -57,8 +59,9 @@ Schema oneOfStrings(std::string description, std::vector<std::string> supported,
   return schema;
 }
 
-Schema array(std::string description, Schema element) {
+Schema array(std::string description, Schema element, size_t minimumSize) {
   Schema schema = make(Schema::Kind::Array, std::move(description));
+  schema.minimumSize = minimumSize;
   schema.elements.push_back(std::move(element));
   return schema;
 }
@@ -118,7 +121,6 @@ std::vector<std::string> supportedChoices(const Schema &schema) {
 std::string wordsFor(const Schema &schema) {
   if (!schema.words.empty())
     return schema.words;
-  std::string bound = schema.minimum == INT64_MIN ? "" : " of at least " + std::to_string(schema.minimum);
   switch (schema.kind) {
   case Schema::Kind::Object:
   case Schema::Kind::Map:
@@ -128,9 +130,9 @@ std::string wordsFor(const Schema &schema) {
   case Schema::Kind::Enum:
     return listed(supportedChoices(schema));
   case Schema::Kind::Integer:
-    return "an integer" + bound;
+    return "an integer" + schema.bounds.str();
   case Schema::Kind::Number:
-    return "a number" + bound;
+    return "a number" + schema.bounds.str();
   case Schema::Kind::Boolean:
     return "true or false";
   case Schema::Kind::OneOf: {
@@ -156,6 +158,8 @@ public:
   void check(const json::Value &value, const Schema &schema, const std::string &name) {
     if (!schema.isSupported)
       return error(value.range, name + " is not supported by this version");
+    if (const std::string *string = value.asString(); string && !isPrintable(*string, value.range))
+      return;
     switch (schema.kind) {
     case Schema::Kind::Any:
       return;
@@ -170,13 +174,13 @@ public:
     case Schema::Kind::Enum:
       return checkEnum(value, schema, name);
     case Schema::Kind::Integer:
-      if (!value.asInteger() || *value.asInteger() < schema.minimum)
+    case Schema::Kind::Number: {
+      bool hasType = schema.kind == Schema::Kind::Number || value.asInteger();
+      std::optional<double> number = value.asNumber();
+      if (!hasType || !number || !schema.bounds.contains(*number))
         mismatch(value, schema, name);
       return;
-    case Schema::Kind::Number:
-      if (!value.asNumber() || (schema.minimum != INT64_MIN && *value.asNumber() < schema.minimum))
-        mismatch(value, schema, name);
-      return;
+    }
     case Schema::Kind::Boolean:
       if (!value.asBool())
         mismatch(value, schema, name);
@@ -191,6 +195,18 @@ private:
     diagnostics_.error(document_.place(range), std::move(message));
   }
 
+  /// Names go into messages, files and programs.
+  bool isPrintable(const std::string &string, Range range) {
+    auto isControl = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+    auto found = std::find_if(string.begin(), string.end(), isControl);
+    if (found == string.end())
+      return true;
+    char code[8];
+    std::snprintf(code, sizeof(code), "U+%04X", static_cast<unsigned char>(*found));
+    error(range, std::string("this string has the control character ") + code + ", which no name can have");
+    return false;
+  }
+
   void mismatch(const json::Value &value, const Schema &schema, const std::string &name) {
     error(value.range, name + " must be " + wordsFor(schema) + ", found " + value.describe());
   }
@@ -203,8 +219,12 @@ private:
     for (const Property &property : schema.properties)
       known.push_back(property.name);
     for (const json::Member &member : *members) {
+      if (!isPrintable(member.key, member.keyRange))
+        continue;
       auto property = std::find_if(schema.properties.begin(), schema.properties.end(),
                                    [&](const Property &p) { return p.name == member.key; });
+      if (property == schema.properties.end() && schema.isOpen)
+        continue;
       if (property == schema.properties.end())
         error(member.keyRange,
               "unknown key " + inQuotes(member.key) + " in " + name + didYouMean(member.key, known));
@@ -223,6 +243,8 @@ private:
     if (!members)
       return mismatch(value, schema, name);
     for (const json::Member &member : *members) {
+      if (!isPrintable(member.key, member.keyRange))
+        continue;
       if (member.key.empty())
         error(member.keyRange, "a key of " + name + " must not be empty");
       check(member.value, schema.elements.front(), inQuotes(member.key));
@@ -233,6 +255,9 @@ private:
     const json::Array *elements = value.asArray();
     if (!elements)
       return mismatch(value, schema, name);
+    if (elements->size() < schema.minimumSize)
+      error(value.range, name + " needs " + std::to_string(schema.minimumSize) + " or more elements, found " +
+                             std::to_string(elements->size()));
     for (const json::Value &element : *elements)
       check(element, schema.elements.front(), "an entry of " + name);
   }
@@ -312,9 +337,10 @@ private:
 
 } // namespace
 
-bool validate(const json::Document &document, const Schema &schema, Diagnostics &diagnostics) {
+bool validate(const json::Document &document, const Schema &schema, Diagnostics &diagnostics,
+              const std::string &name) {
   size_t before = diagnostics.errorCount();
-  Validator(document, diagnostics).check(document.root, schema, "the plan");
+  Validator(document, diagnostics).check(document.root, schema, name);
   return diagnostics.errorCount() == before;
 }
 
@@ -334,7 +360,18 @@ static void addObject(const Schema &schema, nlohmann::ordered_json &json) {
   json["properties"] = std::move(properties);
   if (!required.empty())
     json["required"] = std::move(required);
-  json["additionalProperties"] = false;
+  json["additionalProperties"] = schema.isOpen;
+}
+
+static void addBounds(const Bounds &bounds, nlohmann::ordered_json &json) {
+  auto add = [&](const char *key, double number) {
+    if (std::isfinite(number) && number == std::floor(number) && std::abs(number) < 0x1p53)
+      json[key] = static_cast<int64_t>(number);
+    else if (std::isfinite(number))
+      json[key] = number;
+  };
+  add("minimum", bounds.least);
+  add("maximum", bounds.most);
 }
 
 nlohmann::ordered_json toJsonSchema(const Schema &schema) {
@@ -360,8 +397,8 @@ nlohmann::ordered_json toJsonSchema(const Schema &schema) {
   case Schema::Kind::Array:
     json["type"] = "array";
     json["items"] = toJsonSchema(schema.elements.front());
-    if (schema.minimum != INT64_MIN)
-      json["minItems"] = schema.minimum;
+    if (schema.minimumSize > 0)
+      json["minItems"] = schema.minimumSize;
     break;
   case Schema::Kind::Pattern:
     json["type"] = "string";
@@ -378,8 +415,7 @@ nlohmann::ordered_json toJsonSchema(const Schema &schema) {
   case Schema::Kind::Integer:
   case Schema::Kind::Number:
     json["type"] = schema.kind == Schema::Kind::Integer ? "integer" : "number";
-    if (schema.minimum != INT64_MIN)
-      json["minimum"] = schema.minimum;
+    addBounds(schema.bounds, json);
     break;
   case Schema::Kind::Boolean:
     json["type"] = "boolean";

@@ -20,21 +20,6 @@ llvm::Error failure(const char *format, Ts &&...args) {
   return llvm::createStringError(llvm::formatv(format, std::forward<Ts>(args)...).str());
 }
 
-llvm::Error checkSizes(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes) {
-  if (elementBytes < 1 || elementBytes > 1024)
-    return failure("an element of {0} bytes", elementBytes);
-  if (shape.size() > State::maxDims)
-    return failure("a tensor of {0} dimensions; {1} are supported", shape.size(), State::maxDims);
-  // The search counts in 1/ranks of a byte and adds several steps up.
-  double units = double(elementBytes) * mesh.numRanks() * 64;
-  for (int64_t size : shape)
-    units *= std::max<int64_t>(size, 1);
-  if (units > 9e18)
-    return failure("a tensor of shape {0} on {1} ranks is too large to count its bytes", toString(shape),
-                   mesh.numRanks());
-  return llvm::Error::success();
-}
-
 llvm::Error nameLayout(llvm::StringRef role, const Mesh &mesh, const Layout &layout, llvm::Error error) {
   return failure("{0} layout {1}: {2}", role, toString(mesh, layout), llvm::toString(std::move(error)));
 }
@@ -222,6 +207,22 @@ private:
 };
 
 } // namespace
+
+llvm::Error plumb::redistribution::checkSizes(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
+                                              int64_t elementBytes) {
+  if (elementBytes < 1 || elementBytes > 1024)
+    return failure("an element of {0} bytes", elementBytes);
+  if (shape.size() > State::maxDims)
+    return failure("a tensor of {0} dimensions; {1} are supported", shape.size(), State::maxDims);
+  // The search counts in 1/ranks of a byte and adds several steps up.
+  double units = double(elementBytes) * mesh.numRanks() * 64;
+  for (int64_t size : shape)
+    units *= std::max<int64_t>(size, 1);
+  if (units > 9e18)
+    return failure("a tensor of shape {0} on {1} ranks is too large to count its bytes", toString(shape),
+                   mesh.numRanks());
+  return llvm::Error::success();
+}
 
 llvm::Expected<Plan> plumb::redistribution::planRedistribution(const Mesh &mesh,
                                                                llvm::ArrayRef<int64_t> shape,

@@ -118,8 +118,15 @@ llvm::Expected<Json> answer(const Json &row, const PlanOptions &options, PlanCac
   if (llvm::Error error = checkMesh(mesh))
     return error;
   auto sizes = row.at("shape").get<std::vector<int64_t>>();
-  auto layoutOf = [&](const char *dims, const char *partial) {
-    return parseLayout(mesh, layoutText(row.at(dims), row.contains(partial) ? &row[partial] : nullptr));
+  // Columns of the text that is made here would tell nobody anything.
+  auto layoutOf = [&](const char *dims, const char *partial) -> llvm::Expected<Layout> {
+    auto layout =
+        parseLayout(mesh, layoutText(row.at(dims), row.contains(partial) ? &row[partial] : nullptr));
+    if (layout)
+      return layout;
+    return llvm::handleErrors(layout.takeError(), [&](const TextError &error) {
+      return llvm::createStringError(llvm::formatv("{0}: {1}", dims, error.message).str());
+    });
   };
   llvm::Expected<Layout> from = layoutOf("src", "partial");
   if (!from)
@@ -178,27 +185,35 @@ std::string plumb::redistribution::alternativesText(const Plan &plan,
 
 std::string plumb::redistribution::planJson(const Plan &plan) { return toJson(plan).dump(); }
 
+static std::string dumped(const Json &object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+BatchAnswer plumb::redistribution::refuseBatchRow(llvm::StringRef text, std::string error) {
+  Json row = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false), object;
+  if (row.is_object() && row.contains("id"))
+    object["id"] = row["id"];
+  object["error"] = error;
+  return {dumped(object), std::move(error)};
+}
+
 BatchAnswer plumb::redistribution::answerBatchRow(llvm::StringRef text, const PlanOptions &options,
                                                   PlanCache &cache) {
-  Json object;
-  std::string error;
-  bool wrong = false;
   try {
-    Json row = Json::parse(text.begin(), text.end());
-    if (row.is_object() && row.contains("id"))
-      object["id"] = row["id"];
+    Json row = Json::parse(text.begin(), text.end()), object;
     llvm::Expected<Json> answered = answer(row, options, cache);
-    if (answered) {
-      object.update(*answered);
-    } else {
+    if (!answered) {
       llvm::Error refusal = answered.takeError();
-      wrong = refusal.isA<WrongPlan>();
-      error = llvm::toString(std::move(refusal));
+      bool wrong = refusal.isA<WrongPlan>();
+      BatchAnswer refused = refuseBatchRow(text, llvm::toString(std::move(refusal)));
+      refused.wrong = wrong;
+      return refused;
     }
+    if (row.contains("id"))
+      object["id"] = row["id"];
+    object.update(*answered);
+    return {dumped(object), ""};
   } catch (const nlohmann::json::exception &exception) {
-    error = exception.what();
+    return refuseBatchRow(text, exception.what());
   }
-  if (!error.empty())
-    object["error"] = error;
-  return {object.dump(-1, ' ', false, Json::error_handler_t::replace), !error.empty(), wrong};
 }

@@ -9,6 +9,9 @@ using namespace plumb::redistribution;
 
 namespace {
 constexpr double ticksPerSecond = 1e12;
+
+/// A step that takes days costs no more than this, so that the costs of a plan can be summed.
+constexpr double mostTicks = 0x1p54;
 /// Up to so many ranks the bound looks at all of them, beyond at a few; it stays a bound however few they
 /// are.
 constexpr int64_t maxExactRanks = 128, maxSampledRanks = 16;
@@ -222,7 +225,8 @@ Ticks SearchSpace::bound(const State &state) const {
   }
   if (!options.topology)
     return elements * elementBytes * (ranks / spread);
-  return Ticks(std::floor(double(elements) * elementBytes / spread / fastest * ticksPerSecond));
+  return Ticks(
+      std::min(mostTicks, std::floor(double(elements) * elementBytes / spread / fastest * ticksPerSecond)));
 }
 
 Ticks SearchSpace::cost(AtomMask mask, int64_t elements, int64_t numerator, int64_t denominator,
@@ -238,7 +242,7 @@ Ticks SearchSpace::cost(AtomMask mask, int64_t elements, int64_t numerator, int6
     }
   double bytes = double(elements) * elementBytes * numerator / denominator;
   double seconds = link.latency + messages * link.messageLatency + bytes / link.bandwidth;
-  return Ticks(std::ceil(seconds * ticksPerSecond));
+  return Ticks(std::min(mostTicks, std::ceil(seconds * ticksPerSecond)));
 }
 
 double SearchSpace::seconds(Ticks ticks) const {

@@ -1,6 +1,7 @@
 //===- Topology.cpp - What moving bytes costs -----------------------------===//
 #include "plumb/Redistribution/Topology.h"
 #include "plumb/Redistribution/LayoutText.h"
+#include "plumb/Support/Bounds.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -63,16 +64,16 @@ llvm::Expected<Topology> plumb::redistribution::parseTopology(const Mesh &mesh, 
   Json json;
   try {
     json = Json::parse(text.begin(), text.end());
-  } catch (const Json::parse_error &error) {
-    return failure("byte {0}: {1}", error.byte, error.what());
+  } catch (const Json::exception &error) {
+    return failure("{0}", error.what());
   }
   if (!json.is_object())
     return failure("{0} is not an object", json.dump());
   Topology topology;
   for (const auto &[key, value] : json.items()) {
     if (key == "node_size") {
-      if (!value.is_number_integer())
-        return failure("node_size is {0}, not a whole number", value.dump());
+      if (!value.is_number_integer() || !bounds::kIndex.contains(value.get<double>()))
+        return failure("node_size must be a whole number{0}, not {1}", bounds::kIndex.str(), value.dump());
       topology.nodeSize = value.get<int64_t>();
     } else if (key == "node" || key == "network") {
       if (llvm::Error error = readLink(value, key, key == "node" ? topology.node : topology.network))
@@ -111,23 +112,27 @@ Link Topology::slowest(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes) const {
 }
 
 llvm::Error plumb::redistribution::checkTopology(const Topology &topology) {
-  auto check = [](const Link &link, llvm::StringRef where) -> llvm::Error {
-    if (!(link.bandwidth > 0) || !std::isfinite(link.bandwidth))
-      return failure("{0}: a bandwidth of {1} bytes per second is not positive", where, link.bandwidth);
-    if (!(link.latency >= 0 && link.messageLatency >= 0) ||
-        !std::isfinite(link.latency + link.messageLatency))
-      return failure("{0}: a latency is negative", where);
-    return llvm::Error::success();
+  auto check = [](double number, const char *key, const Bounds &bounds) -> llvm::Error {
+    if (bounds.contains(number))
+      return llvm::Error::success();
+    return failure("{0} must be a number{1}, not {2}", key, bounds.str(), numberText(number));
   };
-  if (topology.nodeSize < 0)
-    return failure("a node of {0} ranks", topology.nodeSize);
-  if (llvm::Error error = check(topology.node, "links within a node"))
+  auto checkLink = [&](const Link &link) -> llvm::Error {
+    if (llvm::Error error = check(link.bandwidth, "bandwidth", bounds::kBandwidth))
+      return error;
+    if (llvm::Error error = check(link.latency, "latency", bounds::kLatency))
+      return error;
+    return check(link.messageLatency, "message_latency", bounds::kLatency);
+  };
+  if (llvm::Error error = check(static_cast<double>(topology.nodeSize), "node_size", bounds::kIndex))
     return error;
-  if (llvm::Error error = check(topology.network, "links between nodes"))
+  if (llvm::Error error = checkLink(topology.node))
     return error;
-  for (size_t i = 0; i < topology.axes.size(); ++i)
-    if (topology.axes[i])
-      if (llvm::Error error = check(*topology.axes[i], llvm::formatv("links of axis number {0}", i).str()))
+  if (llvm::Error error = checkLink(topology.network))
+    return error;
+  for (const std::optional<Link> &link : topology.axes)
+    if (link)
+      if (llvm::Error error = checkLink(*link))
         return error;
   return llvm::Error::success();
 }

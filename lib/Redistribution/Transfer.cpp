@@ -2,6 +2,7 @@
 #include "plumb/Redistribution/Transfer.h"
 #include "Balance.h"
 #include "plumb/Redistribution/LayoutText.h"
+#include "plumb/Redistribution/Planner.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
@@ -259,6 +260,9 @@ llvm::Expected<TransferPlan> plumb::redistribution::planTransfer(const Placement
     return error;
   if (llvm::Error error = checkLayout(target.mesh, to, shape))
     return error;
+  for (const Mesh *mesh : {&source.mesh, &target.mesh})
+    if (llvm::Error error = checkSizes(*mesh, shape, elementBytes))
+      return error;
   if (nodeSize < 0)
     return failure("a node of {0} devices", nodeSize);
   // Every shard is compared with every other.

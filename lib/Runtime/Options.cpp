@@ -46,9 +46,10 @@ void set(Options &options, std::string_view name, std::string_view value) {
     options.*option->text = value;
     return;
   }
-  if (!parseNumber(value, number) || number < 1)
-    throw UsageError("'" + std::string(name) + "' needs a positive integer, not '" + std::string(value) +
-                     "'");
+  constexpr std::int64_t most = 0x7fffffff; // also as seconds, added to the time
+  if (!parseNumber(value, number) || number < 1 || number > most)
+    throw UsageError("'" + std::string(name) + "' needs an integer from 1 to " + std::to_string(most) +
+                     ", not '" + std::string(value) + "'");
   if (isTimeout)
     options.timeout = std::chrono::seconds(std::min(number, kLongestTimeout));
   else

@@ -2,25 +2,28 @@
 #include "plumb/Schedule/Location.h"
 #include "plumb/Schedule/Report.h"
 #include "plumb/Schedule/Verifier.h"
+#include "plumb/Support/Bounds.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
 
 using namespace plumb::schedule;
+using namespace plumb::bounds;
 
 static CommandOutput fail(int exitCode, const std::string &message) {
   return {exitCode, "", "error: " + message + "\n"};
 }
 
-/// Reads exactly `count` finite numbers separated by commas (any number of them if `count` is 0).
-static bool parseNumbers(const std::string &text, size_t count, std::vector<double> &numbers) {
+/// Reads exactly `count` numbers within `bounds`, separated by commas (any number of them if `count` is 0).
+static bool parseNumbers(const std::string &text, size_t count, const plumb::Bounds &bounds,
+                         std::vector<double> &numbers) {
   const char *at = text.data(), *end = at + text.size();
   numbers.clear();
   while (true) {
     double number = 0;
     auto [next, status] = std::from_chars(at, end, number);
-    if (status != std::errc() || !std::isfinite(number))
+    if (status != std::errc() || !bounds.contains(number))
       return false;
     numbers.push_back(number);
     if (next == end)
@@ -70,20 +73,22 @@ struct Numbers {
 } // namespace
 
 static std::string parseRequest(const GenerateRequest &request, Numbers &numbers) {
-  auto negative = [](double number) { return number < 0; };
   if (request.ranks < 1 || request.microbatches < 1 || request.stagesPerRank < 0)
     return "--ranks and --microbatches are needed, and --stages-per-rank counts from 1";
-  if (!request.costs.empty() && (!parseNumbers(request.costs, 4, numbers.costs) ||
-                                 std::any_of(numbers.costs.begin(), numbers.costs.end(), negative)))
-    return "--costs " + request.costs +
-           ": expected four numbers F,I,W,C that are not negative, for example 1,1,1,0";
-  if (!request.activationMemory.empty() && !parseNumbers(request.activationMemory, 3, numbers.activations))
-    return "--activation-memory " + request.activationMemory +
-           ": expected three numbers F,I,W, for example 1,0,-1";
+  auto wrong = [](const char *option, const std::string &text, const std::string &expected) {
+    return std::string(option) + " " + text + ": expected " + expected;
+  };
+  if (!request.costs.empty() && !parseNumbers(request.costs, 4, kCost, numbers.costs))
+    return wrong("--costs", request.costs,
+                 "four numbers F,I,W,C" + kCost.str() + ", for example 1,1,1,0, or a JSON file");
+  if (!request.activationMemory.empty() &&
+      !parseNumbers(request.activationMemory, 3, kMemoryChange, numbers.activations))
+    return wrong("--activation-memory", request.activationMemory,
+                 "three numbers F,I,W" + kMemoryChange.str() + ", for example 1,0,-1");
   std::vector<double> limit;
   if (!request.memoryLimit.empty()) {
-    if (!parseNumbers(request.memoryLimit, 1, limit) || limit[0] <= 0)
-      return "--memory-limit " + request.memoryLimit + ": expected a positive number";
+    if (!parseNumbers(request.memoryLimit, 1, kMemory, limit) || limit[0] == 0)
+      return wrong("--memory-limit", request.memoryLimit, "a number above 0, up to 1e15");
     numbers.memoryLimit = limit[0];
   }
   if (!request.format.empty() && request.format != "csv" && request.format != "text" &&
@@ -185,9 +190,8 @@ CommandOutput plumb::schedule::runValidate(const ValidateRequest &request) {
     return fail(2, "--stages and --microbatches are needed; they, --ranks and --replicas count from 1");
   std::vector<double> map;
   if (!request.map.empty() &&
-      (!parseNumbers(request.map, 0, map) || std::any_of(map.begin(), map.end(), [](double rank) {
-        return rank != std::floor(rank) || rank < 0 || rank > 1e6;
-      })))
+      (!parseNumbers(request.map, 0, kIndex, map) ||
+       std::any_of(map.begin(), map.end(), [](double rank) { return rank != std::floor(rank); })))
     return fail(2, "--map " + request.map + ": expected the rank of each stage, for example 0,1,1,0");
 
   Result<Schedule> schedule = parse(request.text);

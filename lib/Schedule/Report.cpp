@@ -18,17 +18,18 @@ static std::string labelOf(const Action &action) {
   return toString(action.first()) + "+" + toString(action.second());
 }
 
-/// Columns per unit of time: enough for every text, or as many as fit.
-static double chooseScale(const Schedule &schedule, const Simulation &simulation, int columns, bool &fits) {
+/// Columns that the whole step takes: enough for every text, or as many as fit.
+static double chooseWidth(const Schedule &schedule, const Simulation &simulation, int columns, bool &fits) {
   double wanted = 0;
   for (size_t rank = 0; rank < schedule.rows.size(); ++rank)
     for (size_t cell = 0; cell < schedule.rows[rank].size(); ++cell) {
       const Interval &span = simulation.spans[rank][cell];
       if (span.end > span.start)
-        wanted = std::max(wanted, (labelOf(schedule.rows[rank][cell]).size() + 1) / (span.end - span.start));
+        wanted = std::max(wanted, (labelOf(schedule.rows[rank][cell]).size() + 1) *
+                                      (simulation.makespan / (span.end - span.start)));
     }
-  fits = simulation.makespan * wanted <= columns;
-  return fits ? wanted : columns / simulation.makespan;
+  fits = wanted <= columns;
+  return fits ? wanted : columns;
 }
 
 std::string plumb::schedule::drawTimeline(const Schedule &schedule, const Simulation &simulation,
@@ -36,8 +37,11 @@ std::string plumb::schedule::drawTimeline(const Schedule &schedule, const Simula
   if (!(simulation.makespan > 0) || columns < 1)
     return "";
   bool fits = false;
-  double scale = chooseScale(schedule, simulation, columns, fits);
-  size_t width = static_cast<size_t>(std::ceil(simulation.makespan * scale - 1e-9));
+  double whole = chooseWidth(schedule, simulation, columns, fits);
+  size_t width = static_cast<size_t>(std::ceil(whole - 1e-9));
+  auto columnOf = [&](double time) {
+    return std::min(width, static_cast<size_t>(std::lround(time / simulation.makespan * whole)));
+  };
   size_t digits = std::to_string(schedule.rows.size()).size();
   std::string text;
   for (size_t rank = 0; rank < schedule.rows.size(); ++rank) {
@@ -47,8 +51,7 @@ std::string plumb::schedule::drawTimeline(const Schedule &schedule, const Simula
       const Interval &span = simulation.spans[rank][cell];
       if (!action.isCompute())
         continue;
-      size_t begin = std::min(width, static_cast<size_t>(std::lround(span.start * scale)));
-      size_t end = std::min(width, static_cast<size_t>(std::lround(span.end * scale)));
+      size_t begin = columnOf(span.start), end = columnOf(span.end);
       if (begin == end)
         continue;
       std::string box = fits ? labelOf(action) : std::string();
@@ -90,9 +93,9 @@ std::string plumb::schedule::toText(const Choice &choice, const Simulation &simu
   text << toString(choice.kind) << ": " << problem.stages << " stages on " << problem.ranks << " ranks, "
        << problem.microbatches << " microbatches\n"
        << drawTimeline(choice.schedule, simulation) << "makespan          " << simulation.makespan
-       << "\nbubble            " << percent(simulation.bubble) << " of the makespan, "
-       << percent(simulation.bubbleSpan) << " of the longest span (" << simulation.maxSpan
-       << ")\npeak activations ";
+       << " (in the unit of the costs)\nbubble            " << percent(simulation.bubble)
+       << " of the makespan, " << percent(simulation.bubbleSpan) << " of the longest span ("
+       << simulation.maxSpan << ")\npeak activations ";
   for (double peak : simulation.peakActivations)
     text << ' ' << peak;
   text << "\ncritical path     " << describePath(problem, choice.schedule, simulation) << '\n';

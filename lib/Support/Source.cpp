@@ -25,7 +25,8 @@ std::string Place::str() const {
   return result;
 }
 
-Source::Source(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {
+Source::Source(std::string name, std::string text, unsigned firstLine)
+    : name_(std::move(name)), text_(std::move(text)), firstLine_(firstLine) {
   lineStarts_.push_back(0);
   for (size_t at = text_.find('\n'); at != std::string::npos; at = text_.find('\n', at + 1))
     lineStarts_.push_back(at + 1);
@@ -62,7 +63,7 @@ Place Source::place(Range range) const {
 
   Place place;
   place.file = name_;
-  place.line = static_cast<unsigned>(next - lineStarts_.begin());
+  place.line = static_cast<unsigned>(next - lineStarts_.begin()) + firstLine_ - 1;
   place.column = static_cast<unsigned>(begin - lineBegin + 1);
 
   size_t shownBegin = begin - std::min(begin - lineBegin, kShownBefore);

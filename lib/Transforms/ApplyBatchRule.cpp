@@ -19,9 +19,11 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Dialect/NN/NNAttributes.h"
+#include "plumb/Support/Bounds.h"
 #include "plumb/Transforms/PlanAttributes.h"
 #include "plumb/Transforms/Utils.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -54,10 +56,15 @@ public:
     for (auto [input, dim] : inputs)
       input.getResult().setType(scaled(typeOf(input), dim));
     for (Operation &op : llvm::make_early_inc_range(body)) {
+      if (std::string fault = describeTooLarge(&op); !fault.empty())
+        return report(&op, fault);
       if (auto tensorOp = dyn_cast<nn::TensorOpInterface>(op);
-          tensorOp && llvm::any_of(op.getOperands(), [&](Value operand) { return isScaled(operand); }))
+          tensorOp && llvm::any_of(op.getOperands(), [&](Value operand) { return isScaled(operand); })) {
         if (failed(rescale(tensorOp)))
           return failure();
+        if (std::string fault = describeTooLarge(&op); !fault.empty())
+          return report(&op, fault);
+      }
       if (isa<BatchNormOp, DropoutOp>(op))
         for (Value result : op.getResults())
           if (exportedTypes.lookup(result).getShape() == exportedTypes.lookup(op.getOperand(0)).getShape())
@@ -117,12 +124,17 @@ private:
                << typeOf(input).getDimSize(dim) << " rows in dim " << dim << ", another has " << exported
                << "; say in \"inputs\" what is no batch";
     batch = static_cast<int64_t>(rule.getSize());
+    bool overflows = false;
+    auto multiply = [&](int64_t parts) { overflows |= llvm::MulOverflow(batch, parts, batch) != 0; };
     if (rule.getOf() == "microbatch")
-      batch *= getMicrobatches(module);
+      multiply(getMicrobatches(module));
     if (rule.getOf() != "global")
       for (StringRef axis : axes)
         if (auto mesh = findOp<MeshOp>(module); mesh.findAxis(axis))
-          batch *= mesh.getAxisSize(axis);
+          multiply(mesh.getAxisSize(axis));
+    if (overflows || !bounds::kCount.contains(static_cast<double>(batch)))
+      return emitError(rule.getLoc()) << rule.getSize() << " rows for each " << rule.getOf()
+                                      << " are more in all than a batch can have, 2147483647";
     return success();
   }
 

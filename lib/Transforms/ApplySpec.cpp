@@ -3,6 +3,7 @@
 #include "ApplySpec.h"
 #include "plumb/Dialect/CCL/CCL.h"
 #include "plumb/Dialect/NN/NN.h"
+#include "plumb/Support/Bounds.h"
 #include "plumb/Transforms/Passes.h"
 #include "plumb/Transforms/Utils.h"
 
@@ -74,7 +75,29 @@ LayoutAttr plumb::shardDim(ModuleOp module, LayoutAttr layout, int64_t dim, Stri
   return LayoutAttr::get(module.getContext(), layout.getMesh(), dims, layout.getPartial());
 }
 
+std::string plumb::describeTooLarge(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (Value result : op->getResults())
+    if (auto type = dyn_cast<RankedTensorType>(result.getType())) {
+      double bytes = type.getElementTypeBitWidth() / 8.0;
+      for (int64_t size : type.getShape())
+        bytes *= static_cast<double>(size);
+      if (bytes > bounds::kBytes.most && text.empty())
+        stream << "makes a value of type '" << type << "', more than 2^50 bytes";
+    }
+  return text;
+}
+
 namespace {
+
+/// Sizes can be counted, and multiplied by those of the mesh, from here on.
+LogicalResult checkSizes(ModuleOp module, ProgramOp program) {
+  for (Operation &op : *program.getBody().begin())
+    if (std::string fault = describeTooLarge(&op); !fault.empty())
+      return emitModelError(&op) << fault;
+  return success();
+}
 
 struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
   void runOnOperation() override {
@@ -91,7 +114,7 @@ struct ApplySpecPass : plumb::impl::ApplySpecBase<ApplySpecPass> {
       PipelineOp::create(builder, mesh.getLoc(), "pp", "gpipe", 1, IntegerAttr(), StringAttr());
     }
     // What follows reads the parameters and sizes that these leave.
-    for (auto apply : {applyAliasRules, applyBatchRule, addLossTarget})
+    for (auto apply : {applyAliasRules, checkSizes, applyBatchRule, addLossTarget})
       if (failed(apply(module, program)))
         return signalPassFailure();
     // What one kind of rule gets wrong does not hide what another does.

@@ -23,6 +23,9 @@ mlir::FailureOr<Placement> parsePlacement(mlir::Operation *op, llvm::StringRef t
 LayoutAttr shardDim(mlir::ModuleOp module, LayoutAttr layout, int64_t dim, llvm::StringRef axis,
                     llvm::ArrayRef<int64_t> blocks = {});
 
+/// What is too large of the results of an op, for a message that begins with the op; empty if nothing is.
+std::string describeTooLarge(mlir::Operation *op);
+
 /// Makes those parameters one that the plan declares to be.
 mlir::LogicalResult applyAliasRules(mlir::ModuleOp module, ProgramOp program);
 

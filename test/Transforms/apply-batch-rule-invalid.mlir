@@ -74,3 +74,38 @@ plumb.program @model {
   %s = nn.softmax %t : (tensor<2x3xf32>) -> tensor<2x3xf32>
   plumb.output "s" index 0 %s : tensor<2x3xf32>
 }
+
+// -----
+
+// A batch is not larger than the rows and bytes that can be counted.
+
+plumb.mesh @mesh ["dp" = 4]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 2147483647
+// expected-error @+1 {{2147483647 rows for each microbatch are more in all than a batch can have, 2147483647}}
+plumb.batch_rule "microbatch" size 2147483647
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+}
+
+// -----
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the batch is changed from 8 to 2147483647 here}}
+plumb.batch_rule "global" size 2147483647
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+  // expected-error @+1 {{'nn.einsum' makes a value of type 'tensor<2147483647x2147483647xf32>', more than 2^50 bytes}}
+  %y = nn.einsum "ab,cb->ac"(%x, %x) : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x8xf32>
+  plumb.output "y" index 0 %y : tensor<8x8xf32>
+}
+
+// -----
+
+// Nor is a value of the model itself.
+
+plumb.mesh @mesh ["dp" = 1]
+plumb.program @model {
+  // expected-error @+1 {{'plumb.input' makes a value of type 'tensor<4611686018427387904x4611686018427387904xf32>', more than 2^50 bytes}}
+  %x = plumb.input "x" index 0 : tensor<4611686018427387904x4611686018427387904xf32>
+  plumb.output "y" index 0 %x : tensor<4611686018427387904x4611686018427387904xf32>
+}

@@ -7,12 +7,16 @@
 #ifndef PLUMB_TOOLS_PLUMBC_COMMANDS_H
 #define PLUMB_TOOLS_PLUMBC_COMMANDS_H
 
+#include "plumb/Support/Bounds.h"
 #include <CLI/CLI.hpp>
 #include <functional>
 
 namespace plumb {
 
 using Command = std::function<int()>;
+
+/// Checks that an option is an integer within bounds; the message says which, and what it is.
+CLI::Validator integerWithin(const Bounds &bounds);
 
 void addCompileCommand(CLI::App &app, Command &command);
 void addRunCommand(CLI::App &app, Command &command);

@@ -7,6 +7,7 @@
 #include "Commands.h"
 #include "Driver.h"
 #include "plumb/Import/PlanSpec.h"
+#include "plumb/Import/SpecSchema.h"
 #include "plumb/Redistribution/Interpreter.h"
 #include "plumb/Redistribution/LayoutText.h"
 #include "plumb/Redistribution/Report.h"
@@ -82,20 +83,25 @@ void plumb::addScheduleCommand(CLI::App &app, Command &command) {
   auto arguments = std::make_shared<ScheduleArguments>();
   CLI::App *sub = app.add_subcommand("schedule", "Make a pipeline schedule, or validate one");
   auto *kind = sub->add_option("--kind", arguments->generate.kind, "gpipe, 1f1b, …, auto");
-  sub->add_option("--ranks", arguments->ranks, "pipeline ranks");
-  sub->add_option("--microbatches", arguments->microbatches)->required();
-  sub->add_option("--stages-per-rank", arguments->generate.stagesPerRank);
+  sub->add_option("--ranks", arguments->ranks, "pipeline ranks")->check(integerWithin(bounds::kCount));
+  sub->add_option("--microbatches", arguments->microbatches)
+      ->required()
+      ->check(integerWithin(bounds::kCount));
+  sub->add_option("--stages-per-rank", arguments->generate.stagesPerRank)
+      ->check(integerWithin(bounds::kCount));
   sub->add_option("--costs", arguments->generate.costs,
                   "F,I,W,C: times of a stage, and of a transfer; or a JSON file with those of each stage");
   sub->add_option("--activation-memory", arguments->generate.activationMemory,
                   "F,I,W: change of memory; default 1,0,-1");
-  sub->add_option("--memory-limit", arguments->generate.memoryLimit);
+  sub->add_option("--memory-limit", arguments->generate.memoryLimit, "in the unit of --activation-memory");
   sub->add_option("--format", arguments->generate.format, "csv, text or json");
   auto *file =
       sub->add_option("--validate", arguments->file, "a CSV or JSON file of actions; - for standard input");
-  sub->add_option("--stages", arguments->validate.stages)->needs(file);
+  sub->add_option("--stages", arguments->validate.stages)->needs(file)->check(integerWithin(bounds::kCount));
   sub->add_option("--map", arguments->validate.map, "0,1,1,0: the rank of each stage")->needs(file);
-  sub->add_option("--replicas", arguments->validate.replicas)->needs(file);
+  sub->add_option("--replicas", arguments->validate.replicas)
+      ->needs(file)
+      ->check(integerWithin(bounds::kCount));
   sub->add_flag("--forward-only", arguments->validate.forwardOnly)->needs(file);
   sub->add_option("--transfers", arguments->validate.transfers, "rendezvous, grouped or async")->needs(file);
   kind->excludes(file);
@@ -123,24 +129,81 @@ int reject(llvm::StringRef what, llvm::Error error) {
   return kRejected;
 }
 
+/// A row of `--batch`.
+const spec::Schema &rowTable() {
+  auto dims = [](const char *description) {
+    return spec::array(description, spec::array("The axes that shard a dim, outer ones first.",
+                                                spec::text("An axis, or a sub-axis as x:(1)2.")));
+  };
+  auto partial = [](const char *description) {
+    return spec::array(description, spec::text("An axis, or with a reduction as x:max."));
+  };
+  static const spec::Schema table = [&] {
+    spec::Schema row = spec::object(
+        "A question.",
+        {{"mesh", spec::map("Axis name to size.", spec::integer("Ranks.", bounds::kCount)), true},
+         {"shape", spec::array("Of the whole tensor.", spec::integer("A size.", bounds::kSize)), true},
+         {"src", dims("How it lies."), true},
+         {"dst", dims("How it is to lie."), true},
+         {"partial", partial("What it is still to be reduced over.")},
+         {"dst_partial", partial("What it is to be partial over.")}});
+    row.isOpen = true;
+    return row;
+  }();
+  return table;
+}
+
+constexpr const char *kBatchHelp = R"(Each line of --batch is an object:
+  {"id": "a", "mesh": {"x": 2, "y": 4}, "shape": [64, 64], "src": [["x"], []], "dst": [[], ["y"]]}
+  mesh          axis names to sizes, the last axis fastest
+  shape         of the whole tensor
+  src, dst      for each dim the axes that shard it; a sub-axis is "y:(1)2"
+  partial, dst_partial
+                axes over which src or dst is still to be reduced, "y" or "y:max"; none without
+  id            anything; it comes back with the answer
+Other keys are ignored. Each line is answered by one, in order. One that is wrong is answered by {"id": …,
+"error": …} and reported with its line and column; the others are answered, and the exit code is 1.)";
+
+redistribution::BatchAnswer answerRow(const std::string &file, unsigned line, const std::string &text,
+                                      const redistribution::PlanOptions &options,
+                                      redistribution::PlanCache &cache) {
+  Diagnostics diagnostics;
+  auto source = std::make_shared<const Source>(file, text, line);
+  std::optional<json::Document> row = json::parse(source, diagnostics);
+  redistribution::BatchAnswer answer;
+  if (row && spec::validate(*row, rowTable(), diagnostics, "a row")) {
+    answer = redistribution::answerBatchRow(text, options, cache);
+    if (!answer.error.empty())
+      diagnostics.error(Place{file, line}, answer.error);
+  } else {
+    answer = redistribution::refuseBatchRow(text, diagnostics.all().front().message);
+  }
+  diagnostics.print(std::cerr);
+  return answer;
+}
+
 int answerBatch(const RedistributeArguments &arguments, const redistribution::PlanOptions &options) {
+  bool isInput = arguments.batch == "-";
   std::ifstream file;
-  if (arguments.batch != "-") {
+  if (!isInput) {
     file.open(arguments.batch);
     if (!file) {
       std::cerr << arguments.batch << ": error: cannot be read\n";
       return kRejected;
     }
   }
-  std::istream &rows = arguments.batch == "-" ? std::cin : file;
+  std::istream &rows = isInput ? std::cin : file;
   redistribution::PlanCache cache;
   bool rejected = false, wrong = false;
+  unsigned line = 0;
   for (std::string row; std::getline(rows, row);) {
+    ++line;
     if (row.find_first_not_of(" \t\r") == std::string::npos)
       continue;
-    redistribution::BatchAnswer answer = redistribution::answerBatchRow(row, options, cache);
+    redistribution::BatchAnswer answer =
+        answerRow(isInput ? "<stdin>" : arguments.batch, line, row, options, cache);
     std::cout << answer.json << "\n";
-    rejected |= answer.rejected;
+    rejected |= !answer.error.empty();
     wrong |= answer.wrong;
   }
   return wrong ? kInternalError : rejected ? kRejected : kSuccess;
@@ -212,9 +275,12 @@ int runRedistribute(const RedistributeArguments &arguments) {
     return reject("--from", from.takeError());
   if (!arguments.topology.empty()) {
     Diagnostics diagnostics;
-    std::optional<Source> source = Source::open(arguments.topology, diagnostics);
+    std::shared_ptr<const Source> source;
+    if (std::optional<Source> opened = Source::open(arguments.topology, diagnostics))
+      source = std::make_shared<const Source>(std::move(*opened));
+    bool isValid = source && spec::checkTopologyFile(source, diagnostics);
     diagnostics.print(std::cerr);
-    if (!source)
+    if (!isValid)
       return kRejected;
     auto topology = redistribution::parseTopology(*mesh, std::string(source->text()));
     if (!topology)
@@ -260,9 +326,10 @@ void plumb::addRedistributeCommand(CLI::App &app, Command &command) {
       ->needs(toMesh);
   sub->add_option("--topology", arguments->topology, "JSON file with bandwidths and latencies");
   sub->add_option("--memory-limit", arguments->memoryLimit, "bytes that a step may need on a rank")
-      ->check(CLI::PositiveNumber);
+      ->check(integerWithin(bounds::kBytes));
   auto *batch =
       sub->add_option("--batch", arguments->batch, "JSON lines, one question each; - for standard input");
+  sub->footer(kBatchHelp);
   sub->callback([=, &command] {
     if (batch->empty())
       for (CLI::Option *option : {mesh, shape, from, to})

@@ -58,8 +58,8 @@ void plumb::addExplainCommand(CLI::App &app, Command &command) {
   CLI::Option_group *what = sub->add_option_group("what", "what to explain; all parameters if none is given");
   what->add_option("--parameter", arguments->parameter, "a parameter, by any of its names");
   what->add_option("--module", arguments->module, "a module");
-  what->add_option("--stage", arguments->stage, "a pipeline stage");
-  what->add_option("--rank", arguments->rank, "a rank");
+  what->add_option("--stage", arguments->stage, "a pipeline stage")->check(integerWithin(bounds::kIndex));
+  what->add_option("--rank", arguments->rank, "a rank")->check(integerWithin(bounds::kIndex));
   what->require_option(0, 1);
   sub->callback([arguments, &command] { command = [arguments] { return run(*arguments); }; });
 }

@@ -231,7 +231,7 @@ void plumb::addRunCommand(CLI::App &app, Command &command) {
       ->check(CLI::IsMember({"threads", "mpi"}));
   sub.app->add_option("--dump", arguments->dumps,
                       "name of a module: what it returns is compared or saved as dump.NAME");
-  sub.app->add_option("--steps", arguments->steps, "training steps")->check(CLI::Range(1, 1 << 30));
+  sub.app->add_option("--steps", arguments->steps, "training steps")->check(integerWithin(bounds::kCount));
   sub.app->add_option(
       "--inputs", arguments->inputs,
       "safetensors file or folder with input.0, input.1, … or a stream of tokens, or a shared object; "

@@ -171,7 +171,8 @@ void plumb::addPlanCommand(CLI::App &app, Command &command) {
   CLI::App *sub = app.add_subcommand("plan", "Show a compiled plan as one rank sees it");
   auto printSchema = std::make_shared<bool>(false);
   CLI::Option *where = sub->add_option("DIR", *folder, "folder that plumbc compile has written");
-  CLI::Option *which = sub->add_option("--rank", *rank, "number of the rank");
+  CLI::Option *which =
+      sub->add_option("--rank", *rank, "number of the rank")->check(integerWithin(bounds::kIndex));
   sub->add_flag("--print-schema", *printSchema, "print the JSON Schema of compiled plans and stop");
   sub->callback([=, &command] {
     if (!*printSchema)

@@ -3,9 +3,22 @@
 #include "Commands.h"
 #include "Driver.h"
 #include "plumb/Runtime/Failure.h"
+#include <charconv>
 #include <iostream>
 
 using namespace plumb;
+
+CLI::Validator plumb::integerWithin(const Bounds &bounds) {
+  auto check = [bounds](std::string &text) -> std::string {
+    int64_t number = 0;
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    bool isNumber = status == std::errc() && end == text.data() + text.size();
+    if (isNumber && bounds.contains(static_cast<double>(number)))
+      return "";
+    return "must be an integer" + bounds.str() + ", found " + text;
+  };
+  return CLI::Validator(check, "INT");
+}
 
 static int dispatch(int argc, char **argv) {
   CLI::App app{"Plumb: an ahead-of-time compiler for parallel plans of deep-learning models"};

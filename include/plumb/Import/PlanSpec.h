@@ -244,6 +244,9 @@ bool readReferencedFiles(PlanSpec &plan, Diagnostics &diagnostics);
 /// Reads costs from a file of their own: an object like that of the key `costs`.
 std::optional<Costs> parseCosts(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
 
+/// Checks keys and values of a topology in a file of its own: an object like that of the key `topology`.
+bool checkTopologyFile(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
+
 /// The JSON Schema (draft 2020-12) of the plan spec, indented, with a final newline.
 std::string planSchema();
 

@@ -9,6 +9,7 @@
 #define PLUMB_IMPORT_SPECSCHEMA_H
 
 #include "plumb/Import/Json.h"
+#include "plumb/Support/Bounds.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -34,9 +35,10 @@ struct Schema {
   std::vector<Choice> choices;      ///< Enum.
   std::string pattern;              ///< Pattern: an ECMAScript regular expression for the whole string.
   std::string words;                ///< What such a value is called in messages; empty: by its kind.
-  int64_t minimum =
-      INT64_MIN; ///< Integer and Number; of an Array the number of elements, which its reader checks.
-  bool isSupported = true; ///< Known, described, and refused by this version.
+  Bounds bounds;                    ///< Integer and Number.
+  size_t minimumSize = 0;           ///< Array.
+  bool isOpen = false;              ///< Object: other properties are ignored.
+  bool isSupported = true;          ///< Known, described, and refused by this version.
 };
 
 struct Property {
@@ -47,15 +49,15 @@ struct Property {
 
 Schema any(std::string description);
 Schema boolean(std::string description);
-Schema integer(std::string description, int64_t minimum = INT64_MIN);
-Schema number(std::string description, int64_t minimum = INT64_MIN);
+Schema integer(std::string description, Bounds bounds = {});
+Schema number(std::string description, Bounds bounds = {});
 Schema pattern(std::string description, std::string regex, std::string words);
 /// Any string that is not empty.
 Schema text(std::string description);
 /// One of the supported strings, or one of those known but not supported by this version.
 Schema oneOfStrings(std::string description, std::vector<std::string> supported,
                     std::vector<std::string> unsupported = {});
-Schema array(std::string description, Schema element);
+Schema array(std::string description, Schema element, size_t minimumSize = 0);
 /// An object with free keys.
 Schema map(std::string description, Schema element);
 Schema object(std::string description, std::vector<Property> properties);
@@ -66,8 +68,10 @@ Schema oneOf(std::string description, std::vector<Schema> alternatives);
 Schema named(std::string words, Schema schema);
 Schema unsupported(Schema schema);
 
-/// Reports everything in the document that the schema does not allow, each at its place.
-bool validate(const json::Document &document, const Schema &schema, Diagnostics &diagnostics);
+/// Reports everything in the document that the schema does not allow, each at its place, and strings with
+/// control characters. `name` is what the whole document is called in messages.
+bool validate(const json::Document &document, const Schema &schema, Diagnostics &diagnostics,
+              const std::string &name = "the plan");
 
 /// The schema in the vocabulary of JSON Schema, draft 2020-12. What is not supported is described, and
 /// matches nothing.

@@ -40,6 +40,9 @@ llvm::Expected<Plan> planRedistribution(const Mesh &mesh, llvm::ArrayRef<int64_t
                                         const Layout &from, const Layout &to,
                                         const PlanOptions &options = {});
 
+/// Fails on a tensor whose bytes, on all ranks, cannot be counted, or that has too many dims.
+llvm::Error checkSizes(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
+
 /// A plan that does not do what it says. Nothing that a user writes leads here: the planner is wrong.
 class WrongPlan : public llvm::ErrorInfo<WrongPlan> {
 public:

@@ -26,7 +26,8 @@ std::string planJson(const Plan &plan);
 struct BatchAnswer {
   /// One JSON object without a newline; `{"id": …, "error": "…"}` if the row was rejected.
   std::string json;
-  bool rejected = false;
+  /// Why the row was rejected; empty if it was not.
+  std::string error;
   /// The planner was wrong.
   bool wrong = false;
 };
@@ -36,6 +37,9 @@ struct BatchAnswer {
 /// other keys are ignored. Plans are those of `planRedistribution` with elements of 4 bytes, verified before
 /// they are printed.
 BatchAnswer answerBatchRow(llvm::StringRef row, const PlanOptions &options, PlanCache &cache);
+
+/// The answer to a row that is wrong, with its id as far as it can be read.
+BatchAnswer refuseBatchRow(llvm::StringRef row, std::string error);
 
 } // namespace plumb::redistribution
 

@@ -48,7 +48,7 @@ llvm::Expected<Topology> parseTopology(const Mesh &mesh, llvm::StringRef json);
 /// The name under which a mesh of the IR keeps that text.
 inline constexpr llvm::StringLiteral topologyAttribute = "plumb.topology";
 
-/// Fails on a bandwidth that is not positive or a negative latency or node size.
+/// Fails on numbers outside the ranges of Support/Bounds.h.
 llvm::Error checkTopology(const Topology &topology);
 
 } // namespace plumb::redistribution

@@ -40,7 +40,8 @@ struct Place {
 
 class Source {
 public:
-  Source(std::string name, std::string text);
+  /// `firstLine` is the number of the text's first line, where it is a part of a file.
+  Source(std::string name, std::string text, unsigned firstLine = 1);
 
   /// Reads a whole file, or standard input for `-`. Reports why it could not.
   static std::optional<Source> open(const std::string &path, Diagnostics &diagnostics);
@@ -54,6 +55,7 @@ public:
 private:
   std::string name_;
   std::string text_;
+  unsigned firstLine_;
   std::vector<size_t> lineStarts_;
 };
 

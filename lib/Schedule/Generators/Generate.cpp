@@ -5,6 +5,8 @@
 #include "plumb/Schedule/Verifier.h"
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 using namespace plumb::schedule;
 
@@ -26,11 +28,29 @@ double largestActivation(const Problem &problem) {
   return largest;
 }
 
-/// Searches within `count` activations, or the problem's own limit if that is smaller.
-Schedule searchWithin(const Problem &problem, double count, std::vector<Schedule> orders, Objective objective,
+/// The activation memory that a kind is defined to keep within, whatever the problem's limit; as a number of
+/// activations, those of one microbatch on one stage.
+double ownLimit(Kind kind, const Problem &problem) {
+  switch (kind) {
+  case Kind::ZeroBubble1P:
+    return problem.ranks;
+  case Kind::ZeroBubble2P:
+  case Kind::ZeroBubbleV:
+    return 2 * problem.ranks;
+  case Kind::VHalf:
+    return 2 * ((problem.ranks + 2) / 2);
+  case Kind::VMin:
+    return 2 * ((problem.ranks + 4) / 3);
+  default:
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+/// Searches within the limit of the kind, or the problem's own if that is smaller.
+Schedule searchWithin(Kind kind, const Problem &problem, std::vector<Schedule> orders, Objective objective,
                       Effort effort) {
   Problem limited = problem;
-  limited.memoryLimit = std::min(problem.memoryLimit, count * largestActivation(problem));
+  limited.memoryLimit = std::min(problem.memoryLimit, ownLimit(kind, problem) * largestActivation(problem));
   return searchSchedule(limited, orders, objective, effort);
 }
 
@@ -48,25 +68,23 @@ Schedule generateInterleavedZeroBubble(const Problem &problem) {
 // The zero-bubble papers let ranks start their next step at different times, so the span of a rank counts
 // there.
 Schedule generateZeroBubble1P(const Problem &problem) {
-  return searchWithin(problem, problem.ranks, {zeroBubbleH1Pattern(problem)}, Objective::MaxSpan,
+  return searchWithin(Kind::ZeroBubble1P, problem, {zeroBubbleH1Pattern(problem)}, Objective::MaxSpan,
                       Effort::Quick);
 }
 Schedule generateZeroBubble2P(const Problem &problem) {
-  return searchWithin(problem, 2 * problem.ranks,
+  return searchWithin(Kind::ZeroBubble2P, problem,
                       {zeroBubbleH1Pattern(problem), zeroBubbleH2Pattern(problem)}, Objective::MaxSpan,
                       Effort::Quick);
 }
 Schedule generateZeroBubbleV(const Problem &problem) {
-  return searchWithin(problem, 2 * problem.ranks, {zeroBubbleVPattern(problem)}, Objective::Sum,
+  return searchWithin(Kind::ZeroBubbleV, problem, {zeroBubbleVPattern(problem)}, Objective::Sum,
                       Effort::Quick);
 }
 Schedule generateVHalf(const Problem &problem) {
-  return searchWithin(problem, 2 * ((problem.ranks + 2) / 2), {vHalfPattern(problem)}, Objective::Makespan,
-                      Effort::Thorough);
+  return searchWithin(Kind::VHalf, problem, {vHalfPattern(problem)}, Objective::Makespan, Effort::Thorough);
 }
 Schedule generateVMin(const Problem &problem) {
-  return searchWithin(problem, 2 * ((problem.ranks + 4) / 3), {vMinPattern(problem)}, Objective::Makespan,
-                      Effort::Thorough);
+  return searchWithin(Kind::VMin, problem, {vMinPattern(problem)}, Objective::Makespan, Effort::Thorough);
 }
 Schedule generateAuto(const Problem &problem) {
   Result<Choice> choice = choose({problem});
@@ -195,6 +213,17 @@ std::optional<Diagnostic> plumb::schedule::checkPrecondition(Kind kind, const Pr
   return diagnostic;
 }
 
+/// What limits a kind that no order keeps within: its own limit or that of the problem.
+static std::string describeLimit(Kind kind, const Problem &problem) {
+  double count = ownLimit(kind, problem);
+  if (count * largestActivation(problem) > problem.memoryLimit || std::isinf(count))
+    return "the memory limit; raise it or use smaller microbatches";
+  return std::to_string(std::llround(count)) +
+         " activations, those of one microbatch on the stage that has most, to which this kind keeps on " +
+         std::to_string(problem.ranks) +
+         " ranks; use a kind that may keep more, such as 1f1b or zb-h2, or balance the stages";
+}
+
 Result<Schedule> plumb::schedule::generate(Kind kind, const Problem &problem) {
   if (std::optional<Diagnostic> error = problem.check())
     return *error;
@@ -204,9 +233,8 @@ Result<Schedule> plumb::schedule::generate(Kind kind, const Problem &problem) {
   if (schedule.rows.empty()) {
     Diagnostic diagnostic;
     diagnostic.violation = Violation::MemoryLimit;
-    diagnostic.message =
-        std::string("no order of schedule '") + toString(kind) +
-        "' was found that keeps within the memory limit; raise it or use smaller microbatches";
+    diagnostic.message = std::string("no order of schedule '") + toString(kind) +
+                         "' was found that keeps within " + describeLimit(kind, problem);
     return diagnostic;
   }
   if (std::optional<Diagnostic> error = verify(problem, schedule, {Transfers::Rendezvous, ListForm::Compute}))

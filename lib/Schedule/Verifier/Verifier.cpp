@@ -64,7 +64,7 @@ std::optional<Diagnostic> plumb::schedule::verify(const Problem &problem, const 
                                                   const VerifyOptions &options) {
   // The placement may be left open, all else of the problem must hold.
   Problem placed = problem;
-  if (placed.placements.empty() && problem.stages >= 1)
+  if (placed.placements.empty() && problem.stages >= 1 && problem.stages <= kMostCells)
     placed.placements = {std::vector<int>(problem.stages, 0)};
   if (std::optional<Diagnostic> error = placed.check(/*allowIdleRanks=*/true))
     return error;

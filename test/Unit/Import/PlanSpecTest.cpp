@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 using namespace plumb;
 using namespace plumb::spec;
@@ -136,15 +137,15 @@ TEST(PlanSpec, UnknownKeysSuggestTheNearest) {
 TEST(PlanSpec, TypeErrorsSayWhatIsExpectedAndFound) {
   EXPECT_EQ(errorOf("[]"), "1:1: the plan must be an object, found an array");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": "2"}})json"),
-            "1:17: \"tp\" must be an integer of at least 1, found the string \"2\"");
+            "1:17: \"tp\" must be an integer from 1 to 2147483647, found the string \"2\"");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 0}})json"),
-            "1:17: \"tp\" must be an integer of at least 1, found the integer 0");
+            "1:17: \"tp\" must be an integer from 1 to 2147483647, found the integer 0");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "layouts": {}})json"),
             "1:32: \"layouts\" must be an array, found an object");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "loss": {"output": 1.5}})json"),
-            "1:40: \"output\" must be an integer of at least 0, or a string, found the number 1.5");
+            "1:40: \"output\" must be an integer from 0 to 2147483647, or a string, found the number 1.5");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "optimizer": {"kind": "sgd", "lr": -1}})json"),
-            "1:56: \"lr\" must be a number of at least 0, found the integer -1");
+            "1:56: \"lr\" must be a number from 0 to 1e+30, found the integer -1");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "inputs": {"x": {"tp": "shard"}}})json"),
             "1:44: \"tp\" must be a placement: \"shard(N)\", \"shard(N, blocks=B)\", \"replicate\" or "
             "\"partial(sum)\", "
@@ -290,11 +291,11 @@ TEST(PlanSpec, CrossEntropyHasATarget) {
 
 TEST(PlanSpec, TopologiesAreKeptAsTextAndChecked) {
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "topology": {"node_size": -1}})json"),
-            "1:47: \"node_size\" must be an integer of at least 0, found the integer -1");
+            "1:47: \"node_size\" must be an integer from 0 to 2147483647, found the integer -1");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "topology": {"axes": {"dp": {}}}})json"),
             "1:33: topology: axes names 'dp', which is not on the mesh tp=2");
   EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "topology": {"network": {"bandwidth": 0}}})json"),
-            "1:33: topology: links between nodes: a bandwidth of 0.00 bytes per second is not positive");
+            "1:59: \"bandwidth\" must be a number from 1000 to 1e+15, found the integer 0");
 }
 
 TEST(PlanSpec, WhatThisVersionCannotHonourIsRefusedAtItsPlace) {
@@ -348,8 +349,8 @@ TEST(PlanSpec, AxesMustExist) {
 
 TEST(PlanSpec, MeshesMustBePossible) {
   EXPECT_EQ(errorOf(R"json({"mesh": {}})json"), "1:10: the mesh has no axis; a single rank is {\"tp\": 1}");
-  EXPECT_EQ(errorOf(R"json({"mesh": {"a": 4294967296, "b": 4294967296}})json").substr(0, 40),
-            "1:16: the mesh has more than 2^31 ranks");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"a": 2147483647, "b": 2147483647}})json").substr(0, 40),
+            "1:33: the mesh has more than 2^31 ranks");
   EXPECT_EQ(errorOf(R"json({"mesh": {"microbatch": 2}})json").substr(0, 42),
             "1:11: \"microbatch\" cannot be a mesh axis: ");
 }
@@ -413,7 +414,8 @@ bool accepts(const Json &schema, const Json &value) {
                        [&](const Json &v) { return accepts(schema["items"], v); });
   if (type == "integer" || type == "number")
     return (type == "integer" ? value.is_number_integer() : value.is_number()) &&
-           (!schema.contains("minimum") || value.get<double>() >= schema["minimum"].get<double>());
+           (!schema.contains("minimum") || value.get<double>() >= schema["minimum"].get<double>()) &&
+           (!schema.contains("maximum") || value.get<double>() <= schema["maximum"].get<double>());
   if (type == "boolean")
     return value.is_boolean();
   if (!value.is_string() || value.get<std::string>().empty())
@@ -429,16 +431,97 @@ bool accepts(const Json &schema, const Json &value) {
 
 } // namespace
 
+/// A plan with every key that holds numbers.
+constexpr const char *kNumbers = R"json({
+  "mesh": {"pp": 2, "tp": 2},
+  "pipeline": {"split": {"a": "end"}, "microbatches": 2, "stages_per_rank": 1},
+  "layouts": [{"match": "a", "style": "colwise", "blocks": 3, "unit": 2}, {"match": "c", "style": "sequence", "dim": 1},
+              {"match": "a", "style": "colwise", "blocks": [3, 2]}, {"match": "b", "params": {"w": {"tp": "shard(0)"}}}],
+  "inputs": {"x": "replicate", "y": {"tp": "shard(0)"}},
+  "batch": {"of": "global", "size": 8},
+  "loss": {"output": 0, "reduce": "cross_entropy", "target": {"name": "labels"}, "ignore_index": -1},
+  "storage": [{"axis": "tp", "prefetch": 1}],
+  "memory_limit": 1000, "bucket_bytes": 100, "seed": 7,
+  "costs": {"stages": [{"F": 1, "I": 1.5, "W": 0}], "transfer": 0.5},
+  "topology": {"node_size": 8, "node": {"bandwidth": 1e9, "latency": 1e-6, "message_latency": 1e-6},
+               "axes": {"tp": {"bandwidth": 1e9}}},
+  "optimizer": {"kind": "sgd", "lr": 1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1, "clip_norm": 2,
+                "schedule": {"kind": "linear", "warmup": 1, "steps": 10, "final": 0.1}}})json";
+
+TEST(PlanSpec, NumbersOutOfTheirRangeAreNamedWithIt) {
+  Json plan = Json::parse(kNumbers);
+  int numbers = 0;
+  const Json flat = plan.flatten();
+  for (const auto &[path, original] : flat.items()) {
+    Json::json_pointer pointer(path);
+    std::string key = pointer.back();
+    if (!original.is_number())
+      continue;
+    ++numbers;
+    // Seeds and what is a float may be as large as the integer.
+    bool takesLarge =
+        std::set<std::string>{"seed", "lr", "momentum", "dampening", "final", "weight_decay", "clip_norm"}
+            .contains(key);
+    for (std::string text : {"1e308", "-1e308", "4611686018427387904", "1e400"}) {
+      Json changed = plan;
+      changed[pointer] = "@";
+      std::string json = changed.dump();
+      size_t at = json.find("\"@\"");
+      json.replace(at, 3, text);
+      Diagnostics diagnostics;
+      bool isParsed = parse(json, diagnostics).has_value();
+      EXPECT_EQ(isParsed, takesLarge && text[0] == '4') << json;
+      if (isParsed)
+        continue;
+      ASSERT_FALSE(diagnostics.all().empty());
+      const Diagnostic &error = diagnostics.all().front();
+      EXPECT_EQ(error.place.column, at + 1) << error.message;
+      std::string expected = text == "1e400" ? "the number 1e400 is too large" : " must be a";
+      EXPECT_NE(error.message.find(expected), std::string::npos) << error.message;
+      bool isElement = key.find_first_not_of("0123456789") == std::string::npos;
+      if (text != "1e400" && !isElement) {
+        EXPECT_EQ(error.message.rfind("\"" + key + "\" must be", 0), 0u) << error.message;
+        EXPECT_NE(error.message.find(", found the "), std::string::npos) << error.message;
+      }
+    }
+  }
+  EXPECT_EQ(numbers, 33);
+}
+
+TEST(PlanSpec, NamesAreText) {
+  // A control character anywhere that a string stands, as a key or as a value.
+  Json plan =
+      Json::parse(R"json({"mesh": {"pp": 2, "tp": 2}, "recompute": ["a"], "inputs": {"x": "replicate"},
+    "layouts": [{"match": "a", "style": "colwise"}], "init": {"w": "ones"}, "aliases": [["v", "w"]]})json");
+  std::string text = plan.dump();
+  for (size_t at = text.find('"'); at != std::string::npos; at = text.find('"', at + 1)) {
+    size_t end = text.find('"', at + 1);
+    for (const char *escape : {"\\u0000", "\\u001f", "\\u007f", "\\n"}) {
+      std::string changed = text.substr(0, end) + escape + text.substr(end);
+      std::string first = errorsOf(changed).front();
+      EXPECT_EQ(first.rfind("1:" + std::to_string(at + 1) + ": this string has the control character U+", 0),
+                0u)
+          << first << changed;
+    }
+    at = end;
+  }
+}
+
+TEST(PlanSpec, ListsThatSayNothingAreErrors) {
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "aliases": [["a"]]})json"),
+            "1:33: an entry of \"aliases\" needs 2 or more elements, found 1");
+  EXPECT_EQ(errorOf(R"json({"mesh": {"tp": 2}, "storage": []})json"),
+            "1:32: \"storage\" needs 1 or more elements, found 0");
+}
+
 TEST(PlanSpec, TheSchemaAcceptsWhatTheParserAccepts) {
   Json schema = Json::parse(planSchema());
   EXPECT_EQ(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-  Json plan =
-      Json::parse(R"json({"mesh": {"pp": 2, "tp": 2}, "pipeline": {"split": {"a": "end"}, "microbatches": 2},
-    "layouts": [{"match": "a", "style": "colwise", "blocks": 3}, {"match": "b", "params": {"w": {"tp": "shard(0)"}}}],
-    "inputs": {"x": "replicate", "y": {"tp": "shard(0)"}}, "loss": {"output": 0}, "optimizer": {"kind": "sgd", "lr": 1}})json");
-  Json values = {nullptr,       true,        0,     -1,      3,       0.5, "",
-                 "shard(0)",    "replicate", "end", "gpipe", "zb-h1", "x", Json::array(),
-                 Json::object()};
+  Json plan = Json::parse(kNumbers);
+  Json values = {
+      nullptr,          true,          0,  -1,         3,           0.5,   1e308,   1e-308,  int64_t{1} << 40,
+      int64_t{1} << 62, UINT64_MAX,    "", "shard(0)", "replicate", "end", "gpipe", "zb-h1", "x",
+      Json::array(),    Json::object()};
   Diagnostics ignored;
   EXPECT_TRUE(accepts(schema, plan));
   EXPECT_TRUE(parse(plan.dump(), ignored)) << ignored.str();
@@ -453,7 +536,13 @@ TEST(PlanSpec, TheSchemaAcceptsWhatTheParserAccepts) {
         bool isParsed = parse(changed.dump(), diagnostics).has_value();
         bool isCrossCheck =
             std::any_of(diagnostics.all().begin(), diagnostics.all().end(), [](const Diagnostic &d) {
-              return d.message.find("axis") != std::string::npos ||
+              return d.message.find("axis") != std::string::npos || d.message.starts_with("topology: ") ||
+                     d.message.find("leave nothing after") != std::string::npos ||
+                     d.message.find("belongs to") != std::string::npos ||
+                     d.message.find("needs \"target\"") != std::string::npos ||
+                     d.message.find("\"clip_norm\" must be above 0") != std::string::npos ||
+                     d.message.find("needs the key \"steps\"") != std::string::npos ||
+                     d.message.find("more than 2^31 ranks") != std::string::npos ||
                      d.message.find("this entry") != std::string::npos;
             });
         if (!isCrossCheck)

@@ -22,7 +22,7 @@ Json answerTo(const std::string &line, bool exchange, PlanCache &cache) {
   PlanOptions options;
   options.exchange = exchange;
   BatchAnswer answer = answerBatchRow(line, options, cache);
-  EXPECT_FALSE(answer.rejected) << line.substr(0, 200) << ": " << answer.json;
+  EXPECT_EQ(answer.error, "") << line.substr(0, 200) << ": " << answer.json;
   return Json::parse(answer.json);
 }
 

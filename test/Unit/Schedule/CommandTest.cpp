@@ -69,3 +69,38 @@ TEST(Command, UnmetPreconditionsAreRejections) {
   EXPECT_EQ(ask("1f1b", 4, 8, 1, "", "2").exitCode, 1);
   EXPECT_EQ(ask("1f1b", 2000000000, 2000000000, 2000000000).exitCode, 1);
 }
+
+/// Every number is refused outside its range, by name; what is within it is computed without overflow.
+TEST(Command, NumbersHaveRanges) {
+  for (const char *number : {"1e308", "-1e308", "1e400", "nan", "inf", ""}) {
+    std::string text = number, costs = "1," + text + ",1,0", change = "1,0," + text;
+    EXPECT_EQ(ask("1f1b", 2, 4, 1, costs).exitCode, 2) << costs;
+    EXPECT_NE(ask("1f1b", 2, 4, 1, costs).diagnostics.find("--costs " + costs + ": expected four numbers"),
+              std::string::npos);
+    EXPECT_EQ(runGenerate({"1f1b", 2, 4, 1, "", change, "", ""}).exitCode, 2) << change;
+    if (!text.empty()) {
+      EXPECT_EQ(ask("1f1b", 2, 4, 1, "", text).exitCode, 2) << text;
+    }
+  }
+  for (const char *costs :
+       {"1e12,1e12,1e12,1e12", "1e-308,1e-308,1e-308,0", "1e12,1e-308,0,1e-300", "0,0,0,0"})
+    for (const char *kind : {"1f1b", "zb-1p", "zb-v", "auto"}) {
+      CommandOutput output = runGenerate({kind, 2, 4, 0, costs, "1e15,-1e15,1e-300", "", ""});
+      EXPECT_LE(output.exitCode, 1) << kind << " " << costs << output.diagnostics;
+      EXPECT_EQ(output.output.find("inf"), std::string::npos) << output.output;
+      EXPECT_EQ(output.output.find("nan"), std::string::npos) << output.output;
+    }
+  // As many stages as an integer counts: an answer, and at once.
+  EXPECT_EQ(runValidate({"a.csv", "0F0\n", 2147483647, 1, 0, 0, "", false, ""}).exitCode, 1);
+}
+
+/// A kind keeps to a limit of its own, which is not the memory limit.
+TEST(Command, TheLimitThatIsMissedIsNamed) {
+  auto reason = [](const char *kind, const char *memoryLimit) {
+    return runGenerate({kind, 4, 8, 0, "", "1,10,-11", memoryLimit, ""}).diagnostics;
+  };
+  for (const char *kind : {"zb-1p", "zb-2p", "zb-v", "v-half", "v-min"})
+    EXPECT_NE(reason(kind, "").find(" activations, those of one microbatch"), std::string::npos)
+        << reason(kind, "");
+  EXPECT_NE(reason("zb-1p", "1e15").find(" activations, those of one microbatch"), std::string::npos);
+}
