@@ -53,10 +53,11 @@ static LogicalResult store(ModuleOp module, StorageRuleOp rule, const llvm::Stri
     if (!glob.matches(names.back()))
       continue;
     matched = true;
-    if (parameter.getGather())
-      continue; // The first entry that matches holds.
-    LayoutAttr layout = parameter.getLayoutAttr(), stored;
     auto type = cast<RankedTensorType>(parameter.getType());
+    // The first entry that matches holds. Scalars have nothing to cut, nor has one rank a use for it.
+    if (parameter.getGather() || type.getRank() == 0 || mesh.getAxisSize(axis) == 1)
+      continue;
+    LayoutAttr layout = parameter.getLayoutAttr(), stored;
     for (int64_t dim = 0; dim < type.getRank() && !stored; ++dim)
       stored = shardFurther(module, layout, type, dim, axis, /*evenly=*/true);
     if (!stored)

@@ -3,6 +3,7 @@
 #include "StyledLayouts.h"
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Transforms/Utils.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -60,6 +61,13 @@ static std::optional<Features> findFeatures(OpOperand &bias, const SymbolTable &
 void plumb::lintBiases(ModuleOp module, ProgramOp program,
                        llvm::function_ref<LayoutRuleOp(ParameterOp)> providerOf) {
   SymbolTable symbols(module);
+  struct Finding {
+    ParameterOp bias;
+    Features features;
+    int64_t count = 0; ///< Of biases.
+  };
+  // The same layouts by the same entry, in every layer, are one cause.
+  llvm::MapVector<std::pair<Operation *, StringAttr>, Finding> findings;
   for (LoadOp load : program.getBody().getOps<LoadOp>()) {
     auto bias = symbols.lookup<ParameterOp>(load.getSymbol());
     LayoutRuleOp rule = bias ? providerOf(bias) : LayoutRuleOp();
@@ -70,14 +78,22 @@ void plumb::lintBiases(ModuleOp module, ProgramOp program,
       if (!features ||
           features->weight.getLayoutAttr().getDims()[features->dim] == bias.getLayoutAttr().getDims()[0])
         continue;
-      InFlightDiagnostic diagnostic = emitWarning(rule.getLoc())
-                                      << "bias " << bias.getSymName() << " is laid out as "
-                                      << bias.getLayoutAttr() << ", which does not follow dim "
-                                      << features->dim << " of its weight " << features->weight.getSymName()
-                                      << ", " << features->weight.getLayoutAttr();
-      LayoutRuleOp other = providerOf(features->weight);
-      diagnostic.attachNote(other ? other.getLoc() : features->weight.getLoc()) << "the layout of the weight";
+      std::string layouts = toPlanText(bias.getLayoutAttr()) + ", which does not follow dim " +
+                            std::to_string(features->dim) + " of its weight, " +
+                            toPlanText(features->weight.getLayoutAttr());
+      auto cause = std::make_pair(rule.getOperation(), StringAttr::get(module.getContext(), layouts));
+      ++findings.try_emplace(cause, Finding{bias, *features}).first->second.count;
       break;
     }
+  }
+  for (auto &[cause, finding] : findings) {
+    InFlightDiagnostic diagnostic = emitWarning(cause.first->getLoc());
+    diagnostic << "bias " << finding.bias.getSymName() << " is laid out as " << cause.second.getValue()
+               << " of " << finding.features.weight.getSymName();
+    if (finding.count > 1)
+      diagnostic << "; so are " << finding.count - 1 << " more of this entry";
+    LayoutRuleOp other = providerOf(finding.features.weight);
+    diagnostic.attachNote(other ? other.getLoc() : finding.features.weight.getLoc())
+        << "the layout of the weight";
   }
 }

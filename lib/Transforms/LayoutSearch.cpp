@@ -1,6 +1,7 @@
 //===- LayoutSearch.cpp - The cheapest layouts of a program ----------------===//
 
 #include "plumb/Transforms/LayoutSearch.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -62,7 +63,31 @@ LogicalResult LayoutSearch::run(ArrayRef<nn::TensorOpInterface> ops) {
       expansions.push_back({op, way.expandedFactor, way.parts});
     op->setAttr(kReadsAttr, ArrayAttr::get(module.getContext(), llvm::to_vector_of<Attribute>(way.operands)));
   }
+  if (expansions.empty())
+    noteGathers(ops);
   return success();
+}
+
+/// Says which dims are gathered since an op cannot work on their shards. The same in every layer is one
+/// cause.
+void LayoutSearch::noteGathers(ArrayRef<nn::TensorOpInterface> ops) {
+  llvm::MapVector<std::pair<Attribute, Attribute>, SmallVector<nn::TensorOpInterface>> causes;
+  for (nn::TensorOpInterface op : ops) {
+    OpSharding sharding(module, op);
+    for (OpOperand &operand : op->getOpOperands())
+      if (failed(sharding.addOperand(operand.getOperandNumber(), getArrivingLayout(operand))))
+        return;
+    for (const std::string &text : sharding.describeGathers())
+      causes[{op->getAttr(kSourceAttr), StringAttr::get(module.getContext(), text)}].push_back(op);
+  }
+  for (auto &[cause, found] : causes) {
+    InFlightDiagnostic diagnostic = emitRemark(found.front().getLoc());
+    std::string place = describe(found.front());
+    diagnostic << place << (place.empty() ? "'" : ": '") << found.front()->getName().getStringRef() << "' "
+               << cast<StringAttr>(cause.second).getValue();
+    if (found.size() > 1)
+      diagnostic << "; so in " << found.size() - 1 << " more operations of this line";
+  }
 }
 
 //===----------------------------------------------------------------------===//

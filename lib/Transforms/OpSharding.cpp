@@ -91,9 +91,17 @@ LogicalResult OpSharding::addOperand(unsigned index, LayoutAttr arriving) {
   known.insert(static_cast<int>(index));
   for (auto [dim, sharding] : llvm::enumerate(arriving.getDims())) {
     Cuts read(rule.factors.size());
-    if (!readDim(sharding, rule.operands[index][dim], read))
-      return emitInexpressible(index, dim, sharding);
-    addCandidates(read);
+    if (readDim(sharding, rule.operands[index][dim], read)) {
+      addCandidates(read);
+      continue;
+    }
+    // No way keeps it then.
+    bool canGather =
+        !sharding.hasUnequalBlocks() && sharding.countBlocks() == 1 &&
+        llvm::none_of(sharding.getAxes(), [](AxisRefAttr axis) { return axis.getName() == kMicrobatchAxis; });
+    if (!canGather)
+      return emitModelError(op.getOperation()) << describeInexpressible(index, dim, sharding);
+    gathered.push_back({index, static_cast<unsigned>(dim), sharding});
   }
   for (PartialAttr partial : arriving.getPartial()) {
     auto *known = llvm::find_if(partials, [&](const auto &entry) { return entry.first == partial; });
@@ -255,25 +263,31 @@ bool OpSharding::assign(AxisRefAttr axis, ArrayRef<int> members, size_t &member,
   }
 }
 
-LogicalResult OpSharding::emitInexpressible(unsigned index, unsigned dim, DimShardingAttr sharding) const {
-  InFlightDiagnostic diagnostic = emitModelError(op.getOperation());
-  diagnostic << "dim " << dim << " of operand " << index << " is sharded by ";
-  llvm::interleaveComma(sharding.getAxes(), diagnostic, [&](AxisRefAttr axis) {
-    diagnostic << "\"" << axis.getName().getValue() << "\" = " << getAxisSize(module, axis);
+SmallVector<std::string> OpSharding::describeGathers() const {
+  SmallVector<std::string> texts;
+  for (auto [index, dim, sharding] : gathered)
+    texts.push_back(describeInexpressible(index, dim, sharding) + ": it is gathered first");
+  return texts;
+}
+
+std::string OpSharding::describeInexpressible(unsigned index, unsigned dim, DimShardingAttr sharding) const {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "dim " << dim << " of operand " << index << " is sharded by ";
+  llvm::interleaveComma(sharding.getAxes(), stream, [&](AxisRefAttr axis) {
+    stream << "\"" << axis.getName().getValue() << "\" = " << getAxisSize(module, axis);
   });
   if (sharding.hasUnequalBlocks()) {
-    std::string sizes;
-    llvm::raw_string_ostream stream(sizes);
+    stream << " in blocks of ";
     printBlocks(stream, sharding.getBlocks());
-    diagnostic << " in blocks of " << sizes;
   } else if (sharding.countBlocks() != 1) {
-    diagnostic << " in " << sharding.countBlocks() << " blocks";
+    stream << " in " << sharding.countBlocks() << " blocks";
   }
-  diagnostic << ", but it is made of ";
+  stream << ", but it is made of ";
   llvm::interleave(
-      rule.operands[index][dim], diagnostic, [&](int factor) { diagnostic << rule.factors[factor].size; },
-      " x ");
-  return diagnostic << ", which that does not divide";
+      rule.operands[index][dim], stream, [&](int factor) { stream << rule.factors[factor].size; }, " x ");
+  stream << ", which that does not divide";
+  return text;
 }
 
 void OpSharding::addCandidates(const Cuts &read) {

@@ -50,7 +50,9 @@ FailureOr<std::optional<int64_t>> StyledLayouts::styledDim(LayoutRuleOp rule, Pa
     return std::optional<int64_t>();
   if (rank == 1)
     return isColwise ? std::optional<int64_t>(0) : std::nullopt;
-  auto wanted = isColwise ? FactorKind::Parallel : FactorKind::Reduction;
+  auto wanted = isColwise ? FactorKind::Parallel : FactorKind::Reduction,
+       opposite = isColwise ? FactorKind::Reduction : FactorKind::Parallel;
+  std::string alternative;
   for (LoadOp load : loads[parameter.getSymName()]) {
     for (OpOperand &use : load->getUses()) {
       auto path = use.getOwner()->getAttrOfType<StringAttr>(kModuleAttr);
@@ -58,19 +60,25 @@ FailureOr<std::optional<int64_t>> StyledLayouts::styledDim(LayoutRuleOp rule, Pa
       if (!op || !path || !isInModule(path, moduleName))
         continue;
       nn::ShardingRule factors = op.getShardingRule();
-      for (auto [dim, members] : llvm::enumerate(factors.operands[use.getOperandNumber()]))
-        if (members.size() == 1) {
-          const nn::Factor &factor = factors.factors[members[0]];
-          if (factor.expanded.value_or(factor.kind) == wanted)
-            return std::optional<int64_t>(dim);
-        }
+      for (auto [dim, members] : llvm::enumerate(factors.operands[use.getOperandNumber()])) {
+        if (members.size() != 1)
+          continue;
+        const nn::Factor &factor = factors.factors[members[0]];
+        FactorKind kind = factor.expanded.value_or(factor.kind);
+        if (kind == wanted)
+          return std::optional<int64_t>(dim);
+        if (kind == opposite && alternative.empty())
+          alternative = std::string("; \"") + (isColwise ? "rowwise" : "colwise") + "\" can: it shards dim " +
+                        std::to_string(dim);
+      }
     }
   }
   InFlightDiagnostic diagnostic = emitError(rule.getLoc());
   diagnostic << "style \"" << style << "\" cannot serve module " << moduleName << ": no op reads "
              << parameter.getSymName();
   if (!loads[parameter.getSymName()].empty())
-    return diagnostic << " with " << (isColwise ? "an output feature dim" : "a contracted dim");
+    return diagnostic << " with " << (isColwise ? "an output feature dim" : "a contracted dim")
+                      << " that can be sharded" << alternative;
   if (ParameterOp other = findStandIn(parameter, moduleName))
     diagnostic << "; the module reads " << other.getSymName()
                << ": if both are one parameter, say so in \"aliases\"";

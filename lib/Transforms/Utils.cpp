@@ -31,6 +31,34 @@ int64_t plumb::getAxisSize(ModuleOp module, AxisRefAttr axis) {
   return mesh ? mesh.getAxisSize(axis.getName()) : 1;
 }
 
+std::string plumb::toPlanText(LayoutAttr layout) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  auto name = [&](AxisRefAttr axis) {
+    stream << (text.empty() ? "" : ", ") << "\"" << axis.getName().getValue();
+    if (!axis.isWhole())
+      stream << ":(" << axis.getPreSize() << ")" << axis.getSize();
+    stream << "\": ";
+  };
+  for (auto [dim, sharding] : llvm::enumerate(layout.getDims()))
+    for (AxisRefAttr axis : sharding.getAxes()) {
+      name(axis);
+      stream << "\"shard(" << dim;
+      if (sharding.hasUnequalBlocks()) {
+        stream << ", blocks=";
+        printBlocks(stream, sharding.getBlocks());
+      } else if (sharding.countBlocks() != 1) {
+        stream << ", blocks=" << sharding.countBlocks();
+      }
+      stream << ")\"";
+    }
+  for (PartialAttr partial : layout.getPartial()) {
+    name(partial.getAxis());
+    stream << "\"partial(" << partial.getReduction().getValue() << ")\"";
+  }
+  return "{" + text + "}";
+}
+
 bool plumb::cutsEvenly(ModuleOp module, int64_t size, DimShardingAttr dim) {
   int64_t parts = 1;
   for (AxisRefAttr axis : dim.getAxes())

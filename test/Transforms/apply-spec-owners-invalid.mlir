@@ -195,28 +195,51 @@ plumb.program @model {}
 
 // -----
 
-// A bias follows its weight: the first does, the second does not.
+// A bias follows its weight: the first does, those of the second entry do not, which is one cause.
 
 plumb.mesh @mesh ["tp" = 2]
 plumb.layout_rule "a" params {bias = {tp = "shard(0)"}, weight = {tp = "shard(0)"}}
-// expected-warning @+2 {{bias b.bias is laid out as #plumb.layout<@mesh, [{}]>, which does not follow dim 0 of its weight b.weight, #plumb.layout<@mesh, [{"tp"}, {}]>}}
+// expected-warning @+2 {{bias b.0.bias is laid out as {}, which does not follow dim 0 of its weight, {"tp": "shard(0)"} of b.0.weight; so are 1 more of this entry}}
 // expected-note @+1 {{the layout of the weight}}
-plumb.layout_rule "b" params {bias = {}, weight = {tp = "shard(0)"}}
+plumb.layout_rule "b.*" params {bias = {}, weight = {tp = "shard(0)"}}
 plumb.module @a
 plumb.module @b
+plumb.module @b.0
+plumb.module @b.1
 plumb.parameter @a.weight trainable : tensor<8x8xf32>
 plumb.parameter @a.bias trainable : tensor<8xf32>
-plumb.parameter @b.weight trainable : tensor<8x8xf32>
-plumb.parameter @b.bias trainable : tensor<8xf32>
+plumb.parameter @b.0.weight trainable : tensor<8x8xf32>
+plumb.parameter @b.0.bias trainable : tensor<8xf32>
+plumb.parameter @b.1.weight trainable : tensor<8x8xf32>
+plumb.parameter @b.1.bias trainable : tensor<8xf32>
 plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<4x8xf32>
   %0 = plumb.load @a.weight {plumb.module = "a"} : tensor<8x8xf32>
   %1 = nn.einsum "bi,oi->bo"(%x, %0) {plumb.module = "a"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %2 = plumb.load @a.bias {plumb.module = "a"} : tensor<8xf32>
   %3 = nn.add %1, %2 {plumb.module = "a"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-  %4 = plumb.load @b.weight {plumb.module = "b"} : tensor<8x8xf32>
-  %5 = nn.einsum "bi,oi->bo"(%3, %4) {plumb.module = "b"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  %6 = plumb.load @b.bias {plumb.module = "b"} : tensor<8xf32>
-  %7 = nn.add %5, %6 {plumb.module = "b"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-  plumb.output "y" index 0 %7 : tensor<4x8xf32>
+  %4 = plumb.load @b.0.weight {plumb.module = "b.0"} : tensor<8x8xf32>
+  %5 = nn.einsum "bi,oi->bo"(%3, %4) {plumb.module = "b.0"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %6 = plumb.load @b.0.bias {plumb.module = "b.0"} : tensor<8xf32>
+  %7 = nn.add %5, %6 {plumb.module = "b.0"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %8 = plumb.load @b.1.weight {plumb.module = "b.1"} : tensor<8x8xf32>
+  %9 = nn.einsum "bi,oi->bo"(%7, %8) {plumb.module = "b.1"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %10 = plumb.load @b.1.bias {plumb.module = "b.1"} : tensor<8xf32>
+  %11 = nn.add %9, %10 {plumb.module = "b.1"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  plumb.output "y" index 0 %11 : tensor<4x8xf32>
+}
+
+// -----
+
+// A scalar has nothing to store in shards, and one rank no use for them: neither is worth a word.
+
+plumb.mesh @mesh ["dp" = 2, "ep" = 1]
+// expected-remark @+1 {{no dim of these parameters, as they are cut already, can be cut further over dp = 2, they are stored whole: one}}
+plumb.storage_rule "*" axis "dp" gather "pass"
+plumb.storage_rule "*" axis "ep" gather "pass"
+plumb.parameter @count : tensor<i64>
+plumb.parameter @one : tensor<1xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<4x8xf32>
+  plumb.output "y" index 0 %x : tensor<4x8xf32>
 }

@@ -2,6 +2,7 @@
 
 #include "Summary.h"
 #include "plumb/Dialect/CCL/CCL.h"
+#include "plumb/Dialect/Plumb/PipelineAttributes.h"
 #include "plumb/Schedule/Report.h"
 #include "plumb/Transforms/ScheduleProblem.h"
 #include "plumb/Transforms/Utils.h"
@@ -45,7 +46,9 @@ static void printSchedule(const Pipeline &pipeline, llvm::raw_ostream &os) {
   if (failed(timeline))
     return;
   const schedule::Simulation &simulation = timeline->simulation;
-  os << "  makespan " << llvm::format("%.6g", simulation.makespan) << ", bubble "
+  bool isGiven = findOp<PipelineOp>(pipeline.module)->hasAttr(kCostsAttr);
+  os << "  makespan " << llvm::format("%.6g", simulation.makespan)
+     << (isGiven ? " in the unit of \"costs\"" : " operations") << ", bubble "
      << llvm::format("%.2f", 100 * simulation.bubble) << " %; peak activations of the ranks, in bytes:";
   for (double peak : simulation.peakActivations)
     os << " " << llvm::format("%.0f", peak);

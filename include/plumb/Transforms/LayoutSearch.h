@@ -69,6 +69,7 @@ private:
   LayoutAttr wantedBy(mlir::OpOperand &use, LayoutAttr layout, LayoutCost *cost);
   void setPlan(nn::TensorOpInterface op, const OpLayouts &way);
   void count(nn::TensorOpInterface op, const OpLayouts &way, int64_t change);
+  void noteGathers(llvm::ArrayRef<nn::TensorOpInterface> ops);
   LayoutAttr replicatedLike(mlir::Value value);
 
   mlir::ModuleOp module;

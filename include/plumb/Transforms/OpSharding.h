@@ -39,10 +39,13 @@ class OpSharding {
 public:
   OpSharding(mlir::ModuleOp module, nn::TensorOpInterface op);
 
-  /// Takes notice of how an operand arrives. A sharding that the factors of the op cannot express, three
-  /// heads over two ranks, is an error at the op, with the numbers. Shards of a dim that is no product of
-  /// others may differ in size.
+  /// Takes notice of how an operand arrives. Shards of a dim that is no product of others may differ in size.
+  /// A dim whose sharding the factors of the op cannot express, three heads over two ranks, is gathered
+  /// first; blocks and microbatches are then an error at the op, with the numbers.
   mlir::LogicalResult addOperand(unsigned index, LayoutAttr arriving);
+
+  /// What is gathered first, and why: a text for each dim.
+  llvm::SmallVector<std::string> describeGathers() const;
 
   /// Takes notice of how a reader wants a result, as far as the op can express it.
   void addResult(unsigned index, LayoutAttr wanted);
@@ -86,7 +89,7 @@ private:
   bool isUneven(int factor, const Cut &cut) const;
   bool mayBeUneven(int factor) const;
   bool assign(AxisRefAttr axis, llvm::ArrayRef<int> members, size_t &member, Cuts &read) const;
-  mlir::LogicalResult emitInexpressible(unsigned index, unsigned dim, DimShardingAttr sharding) const;
+  std::string describeInexpressible(unsigned index, unsigned dim, DimShardingAttr sharding) const;
   void addCandidates(const Cuts &read);
   void addReducedCandidates();
   void enumerate(size_t next, Cuts &cuts, llvm::SmallVectorImpl<OpLayouts> &ways);
@@ -103,6 +106,11 @@ private:
   nn::ShardingRule rule;
   llvm::SmallVector<Candidate> candidates;
   llvm::SmallVector<std::pair<PartialAttr, llvm::SmallVector<int, 2>>> partials; ///< With their holders.
+  struct Gathered {
+    unsigned index, dim;
+    DimShardingAttr sharding;
+  };
+  llvm::SmallVector<Gathered, 0> gathered;
   llvm::SmallSet<int, 4> known; ///< Operands that were added.
 };
 

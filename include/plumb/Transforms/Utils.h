@@ -27,6 +27,9 @@ int64_t getMicrobatches(mlir::ModuleOp module);
 /// Size of a mesh axis, of a factor of one, or of `microbatch`.
 int64_t getAxisSize(mlir::ModuleOp module, AxisRefAttr axis);
 
+/// A layout as plans state it, such as `{"dp": "shard(0)", "tp": "partial(sum)"}`.
+std::string toPlanText(LayoutAttr layout);
+
 /// Whether all shards of a dim of `size` elements are equal.
 bool cutsEvenly(mlir::ModuleOp module, int64_t size, DimShardingAttr dim);
 
