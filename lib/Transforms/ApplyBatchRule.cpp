@@ -219,7 +219,8 @@ private:
           result.setType(scaled(exportedTypes.lookup(result), dim));
       if (!isValid(op))
         continue;
-      ShardingRule grown = op.getShardingRule();
+      // A dim of one row has no factor; the op is then what it was.
+      ShardingRule grown = batch > 1 ? op.getShardingRule() : exportedRules[op];
       const ShardingRule::Dim &from = grown.operands[operand][operandDim];
       if (!from.empty() && begins(grown.results[0][dim], from.front()))
         return true;

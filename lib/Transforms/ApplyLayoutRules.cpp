@@ -386,7 +386,8 @@ private:
             claims.count(parameter.getSymNameAttr()))
           continue;
         InFlightDiagnostic diagnostic = emitError(rule.getLoc())
-                                        << "parameter " << parameter.getSymName() << " of module " << name
+                                        << "parameter " << parameter.getSymName() << " of "
+                                        << (name.empty() ? "the model" : "module " + name)
                                         << " is missing in \"params\"; {} replicates it";
         diagnostic.attachNote(parameter.getLoc()) << "the parameter";
         return diagnostic;

@@ -83,3 +83,20 @@ plumb.program @folded {
   %u = nn.view %z : (tensor<3x2xf32>) -> tensor<1x3x2xf32>
   plumb.output "u" index 1 %u : tensor<1x3x2xf32>
 }
+
+// -----
+
+// One row: what holds the batch in a dim of its own has no loop over it any more, and is what it was.
+
+// CHECK: module attributes {plumb.batch = 1 : i64}
+// CHECK: %[[X:.*]] = plumb.input "x" index 0 {{.*}} : tensor<1x4x6xf32>
+// CHECK: %[[V:.*]] = nn.view %[[X]] : (tensor<1x4x6xf32>) -> tensor<4x6xf32>
+// CHECK: nn.view %[[V]] : (tensor<4x6xf32>) -> tensor<1x4x2x3xf32>
+plumb.mesh @mesh ["dp" = 1]
+plumb.batch_rule "global" size 1
+plumb.program @single {
+  %x = plumb.input "x" index 0 : tensor<2x4x6xf32>
+  %v = nn.view %x : (tensor<2x4x6xf32>) -> tensor<8x6xf32>
+  %h = nn.view %v : (tensor<8x6xf32>) -> tensor<2x4x2x3xf32>
+  plumb.output "h" index 0 %h : tensor<2x4x2x3xf32>
+}

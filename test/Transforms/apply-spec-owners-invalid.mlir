@@ -243,3 +243,17 @@ plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<4x8xf32>
   plumb.output "y" index 0 %x : tensor<4x8xf32>
 }
+
+// -----
+
+plumb.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{parameter b of the model is missing in "params"; {} replicates it}}
+plumb.layout_rule "." params {a = {tp = "shard(0)"}}
+plumb.module @""
+plumb.parameter @a trainable : tensor<4xf32>
+// expected-note @+1 {{the parameter}}
+plumb.parameter @b trainable : tensor<4xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<4x8xf32>
+  plumb.output "y" index 0 %x : tensor<4x8xf32>
+}
