@@ -30,7 +30,7 @@ plumb.stage @submod_pp_0 index 0 {
 
 // -----
 
-// expected-error @+1 {{topology: links within a node: a bandwidth of -1.00 bytes per second is not positive}}
+// expected-error @+1 {{topology: bandwidth must be a number from 1000 to 1e+15, not -1}}
 plumb.mesh @mesh ["tp" = 2] {plumb.topology = "{\"node\": {\"bandwidth\": -1}}"}
 plumb.pipeline axis "pp" schedule "1f1b" microbatches 1 stages_per_rank 1
 plumb.stage @submod_pp_0 index 0 {
