@@ -16,8 +16,8 @@ using namespace mlir;
 namespace plumb::kernels {
 
 /// A reduction shorter than this is walked over by one thread; of a longer one each thread takes no fewer
-/// elements than kChunk, and as many threads as keep a device busy.
-static constexpr int64_t kShortReduction = 512, kChunk = 64, kBusy = 65536;
+/// elements than kChunk, and as many threads as keep a device busy. A row of memory is read by a warp.
+static constexpr int64_t kShortReduction = 512, kChunk = 64, kBusy = 65536, kWarp = 32;
 
 /// A loop over threads; what is built next is its body.
 static Value beginThreads(ImplicitLocOpBuilder &b, int64_t threads) {
@@ -83,21 +83,42 @@ static linalg::LinalgOp combine(ImplicitLocOpBuilder &b, linalg::LinalgOp op, Ar
   return linalg::GenericOp::create(b, partials, op.getDpsInits(), maps, iterators, body);
 }
 
+/// Whether a thread that walks over the reduction loops runs along the memory of some input, its neighbours
+/// being far away.
+static bool readsRows(linalg::LinalgOp op) {
+  SmallVector<unsigned> reduction;
+  op.getReductionDims(reduction);
+  return llvm::any_of(op.getDpsInputOperands(), [&](OpOperand *input) {
+    AffineMap map = op.getMatchingIndexingMap(input);
+    return map.getNumResults() != 0 && llvm::any_of(reduction, [&](unsigned loop) {
+             return map.getResults().back().isFunctionOfDim(loop);
+           });
+  });
+}
+
+/// The threads for each point; a tile has all of its points to itself.
+static int64_t partsOf(linalg::LinalgOp op, const PointEmitter &emitter) {
+  if (emitter.turns() < kShortReduction || combinersOf(op).empty())
+    return 1;
+  int64_t wanted = llvm::divideCeil(kBusy, std::max<int64_t>(emitter.points(), 1));
+  return std::min(emitter.turns() / kChunk, std::max(wanted, readsRows(op) ? kWarp : 1));
+}
+
 /// Gives the op its threads and erases it; `ops` gets what is still to be spread.
 static void spread(linalg::LinalgOp op, SmallVectorImpl<linalg::LinalgOp> &ops) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   PointEmitter emitter(b, op);
-  int64_t points = emitter.points(), turns = emitter.turns();
-  int64_t parts = std::min<int64_t>(turns / kChunk, llvm::divideCeil(kBusy, std::max<int64_t>(points, 1)));
-  SmallVector<Operation *> combiners = combinersOf(op);
-  if (turns < kShortReduction || parts < 2 || combiners.empty()) {
-    if (std::optional<Tile> tile = chooseTile(op))
+  std::optional<Tile> tile = chooseTile(op);
+  int64_t points = emitter.points(), parts = tile ? 1 : partsOf(op, emitter);
+  if (parts == 1) {
+    if (tile)
       emitter.emitTile(beginThreads(b, tile->threads), *tile);
     else
       emitter.emit(beginThreads(b, points));
     op.erase();
     return;
   }
+  SmallVector<Operation *> combiners = combinersOf(op);
   SmallVector<int64_t> shape = emitter.parallelSizes();
   shape.push_back(parts);
   SmallVector<Value> partials;
@@ -124,23 +145,28 @@ struct View {
 };
 } // namespace
 
+/// Whether a buffer is no view of another.
+static bool isRoot(Value buffer) {
+  return isa<BlockArgument>(buffer) || isa<memref::AllocOp, memref::GetGlobalOp>(buffer.getDefiningOp());
+}
+
 /// The view, if each point of it lies in dims of the root at its own indices.
 static std::optional<View> viewOf(Value buffer) {
-  View view{buffer, {}};
   auto subview = buffer.getDefiningOp<memref::SubViewOp>();
+  View view{subview ? subview.getSource() : buffer, {}};
+  if (!isRoot(view.root))
+    return std::nullopt;
+  auto whole = cast<MemRefType>(view.root.getType()).getShape();
   if (!subview) {
-    if (!isa<BlockArgument>(buffer) && !buffer.getDefiningOp<memref::AllocOp>())
-      return std::nullopt;
-    for (int64_t size : cast<MemRefType>(buffer.getType()).getShape())
+    for (int64_t size : whole)
       view.spread.push_back(size != 1);
     return view;
   }
-  view.root = subview.getSource();
   if (!subview.hasUnitStride() || subview.getType().getRank() != subview.getSourceType().getRank())
     return std::nullopt;
-  for (auto [size, whole, offset] : llvm::zip_equal(
-           subview.getStaticSizes(), subview.getSourceType().getShape(), subview.getStaticOffsets())) {
-    if (size != 1 && (size != whole || offset != 0))
+  for (auto [size, all, offset] :
+       llvm::zip_equal(subview.getStaticSizes(), whole, subview.getStaticOffsets())) {
+    if (size != 1 && (size != all || offset != 0))
       return std::nullopt;
     view.spread.push_back(size != 1);
   }
@@ -175,9 +201,7 @@ static SmallVector<linalg::LinalgOp> independentOps(scf::ForOp loop) {
   auto isApart = [&](Value buffer) {
     while (auto subview = buffer.getDefiningOp<memref::SubViewOp>())
       buffer = subview.getSource();
-    return (isa<BlockArgument>(buffer) || buffer.getDefiningOp<memref::AllocOp>() ||
-            buffer.getDefiningOp<memref::GetGlobalOp>()) &&
-           !written.contains(buffer);
+    return isRoot(buffer) && !written.contains(buffer);
   };
   WalkResult loads = loop.walk([&](memref::LoadOp load) {
     return isApart(load.getMemRef()) ? WalkResult::advance() : WalkResult::interrupt();

@@ -47,6 +47,18 @@ struct Subcommand {
     plan = app->add_option("--plan", arguments->plan, "the plan spec, JSON; - for standard input");
     app->add_option("--cpu", arguments->cpu, "processor of the kernels: native, or a name that LLVM knows");
   }
+
+  /// Returns the option that asks for a target.
+  CLI::Option *addTarget() const {
+    app->add_option("--target", arguments->target, "host: kernels for this machine; nccl: for GPUs")
+        ->check(CLI::IsMember({"host", "nccl"}));
+    return app->add_option("--gpu", arguments->gpu,
+                           "the oldest GPU that is to run the kernels: sm_70 or later; sm_90");
+  }
+  void checkTarget(const CLI::Option *gpu) const {
+    if (!gpu->empty() && arguments->target != "nccl")
+      throw CLI::ValidationError("--gpu", "is of kernels for GPUs; give --target nccl too");
+  }
 };
 
 /// Reads model and plan; both report into the driver.
@@ -199,10 +211,7 @@ void plumb::addCompileCommand(CLI::App &app, Command &command) {
   auto arguments = sub.arguments;
   CLI::Option *output =
       sub.app->add_option("-o", arguments->output, "output folder; - prints the one artefact of --emit");
-  sub.app->add_option("--target", arguments->target, "host: kernels for this machine; nccl: for GPUs")
-      ->check(CLI::IsMember({"host", "nccl"}));
-  CLI::Option *gpu = sub.app->add_option("--gpu", arguments->gpu,
-                                         "the oldest GPU that is to run the kernels: sm_70 or later; sm_90");
+  CLI::Option *gpu = sub.addTarget();
   sub.app
       ->add_option("--emit", arguments->emission,
                    "what to write: plan, program, kernels, launch, report, trace, mlir, weights")
@@ -214,8 +223,7 @@ void plumb::addCompileCommand(CLI::App &app, Command &command) {
       for (CLI::Option *option : {sub.model, sub.plan, output})
         if (option->empty())
           throw CLI::RequiredError(option->get_name());
-    if (!gpu->empty() && arguments->target != "nccl")
-      throw CLI::ValidationError("--gpu", "is of kernels for GPUs; give --target nccl too");
+    sub.checkTarget(gpu);
     command = [arguments] { return compileModel(*arguments); };
   });
 }
@@ -254,7 +262,11 @@ void plumb::addCheckCommand(CLI::App &app, Command &command) {
   auto arguments = sub.arguments;
   sub.model->required();
   sub.plan->required();
-  sub.app->callback([=, &command] { command = [arguments] { return checkPlan(*arguments); }; });
+  CLI::Option *gpu = sub.addTarget();
+  sub.app->callback([=, &command] {
+    sub.checkTarget(gpu);
+    command = [arguments] { return checkPlan(*arguments); };
+  });
 }
 
 void plumb::addInspectCommand(CLI::App &app, Command &command) {

@@ -113,6 +113,21 @@ TEST(KernelThreads, LongReductionsAreDoneInParts) {
   }
 }
 
+TEST(KernelThreads, RowsAreReadByNeighbours) {
+  std::string x = tensor({8192, 4096}), rows = tensor({8192}), columns = tensor({4096});
+  auto sum = [&](const std::string &loops, const std::string &maps, const std::string &r) {
+    return "func.func @k_f(%x: " + x + ", %init: " + r + " {plumb.inout, plumb.result = 0}) -> " + r +
+           " {\n" +
+           generic(
+               "%y", loops, maps, {"%x"}, {x}, "%init", r,
+               "\n  ^bb0(%v: f32, %s: f32):\n    %t = arith.addf %s, %v : f32\n    linalg.yield %t : f32\n") +
+           "  return %y : " + r + "\n}";
+  };
+  // 32 threads take a row, and 16 keep a device busy with columns.
+  EXPECT_EQ(gridOf(sum("i; j", "i, j | i", rows)), (Grid{1024, 32}));
+  EXPECT_EQ(gridOf(sum("j; i", "i, j | j", columns)), (Grid{256, 16}));
+}
+
 TEST(KernelThreads, LargeProductsAreDoneInSquares) {
   struct Case {
     std::string loops, maps;
@@ -209,41 +224,42 @@ TEST(KernelThreads, LargeProductsAreDoneInSquares) {
 /// Rows are added to rows of a table, or to its columns, that indices name.
 std::string scatter(bool overlapping) {
   // Slices that overlap keep the order of the turns for all elements at once.
-  std::string offset = overlapping ? "%row, %row" : "%row, 0", width = overlapping ? "30" : "37";
+  std::string offset = overlapping ? "%row, %row" : "%row, 0", width = overlapping ? "290" : "300";
   return R"(
-func.func @k_f(%table: tensor<37x37xf32> {plumb.inout, plumb.result = 0}, %index: tensor<11xi64>,
+func.func @k_f(%table: tensor<37x300xf32> {plumb.inout, plumb.result = 0}, %index: tensor<11xi64>,
                %grad: tensor<11x)" +
-         width + R"(xf32>) -> tensor<37x37xf32> {
+         width + R"(xf32>) -> tensor<37x300xf32> {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %count = arith.constant 11 : index
-  %r = scf.for %i = %zero to %count step %one iter_args(%t = %table) -> (tensor<37x37xf32>) {
+  %r = scf.for %i = %zero to %count step %one iter_args(%t = %table) -> (tensor<37x300xf32>) {
     %at = tensor.extract %index[%i] : tensor<11xi64>
     %row = arith.index_cast %at : i64 to index
     %old = tensor.extract_slice %t[)" +
-         offset + "] [1, " + width + "] [1, 1] : tensor<37x37xf32> to tensor<1x" + width + R"(xf32>
+         offset + "] [1, " + width + "] [1, 1] : tensor<37x300xf32> to tensor<1x" + width + R"(xf32>
     %g = tensor.extract_slice %grad[%i, 0] [1, )" +
          width + "] [1, 1] : tensor<11x" + width + "xf32> to tensor<1x" + width + R"(xf32>
     %new = linalg.add ins(%old, %g : tensor<1x)" +
          width + "xf32>, tensor<1x" + width + "xf32>) outs(%old : tensor<1x" + width + "xf32>) -> tensor<1x" +
          width + R"(xf32>
     %next = tensor.insert_slice %new into %t[)" +
-         offset + "] [1, " + width + "] [1, 1] : tensor<1x" + width + R"(xf32> into tensor<37x37xf32>
-    scf.yield %next : tensor<37x37xf32>
+         offset + "] [1, " + width + "] [1, 1] : tensor<1x" + width + R"(xf32> into tensor<37x300xf32>
+    scf.yield %next : tensor<37x300xf32>
   }
-  return %r : tensor<37x37xf32>
+  return %r : tensor<37x300xf32>
 })";
 }
 
 TEST(KernelThreads, ALoopOverSlicesIsSpreadOverTheirElements) {
-  EXPECT_EQ(gridOf(scatter(false)), Grid{1});
+  EXPECT_EQ(gridOf(scatter(false)), Grid{2});
+  EXPECT_EQ(gridOf(scatter(true)), Grid{1});
   std::vector<int64_t> index = {3, 0, 6, 3, 3, 1, 5, 0, 2, 6, 4};
   for (bool overlapping : {false, true}) {
-    int64_t width = overlapping ? 30 : 37;
-    auto table = randomFloats(37 * 37, 1), grad = randomFloats(11 * width, 2), expected = table;
+    int64_t width = overlapping ? 290 : 300;
+    auto table = randomFloats(37 * 300, 1), grad = randomFloats(11 * width, 2), expected = table;
     for (int64_t i = 0; i < 11; ++i)
       for (int64_t j = 0; j < width; ++j)
-        expected[index[i] * 37 + j + (overlapping ? index[i] : 0)] += grad[i * width + j];
+        expected[index[i] * 300 + j + (overlapping ? index[i] : 0)] += grad[i * width + j];
     LoadedKernels loaded(scatter(overlapping));
     ASSERT_TRUE(loaded.ok()) << loaded.diagnostics();
     loaded.call(0, {table.data(), index.data(), grad.data()});
