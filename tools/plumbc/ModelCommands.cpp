@@ -53,7 +53,7 @@ struct Subcommand {
     app->add_option("--target", arguments->target, "host: kernels for this machine; nccl: for GPUs")
         ->check(CLI::IsMember({"host", "nccl"}));
     return app->add_option("--gpu", arguments->gpu,
-                           "the oldest GPU that is to run the kernels: sm_70 or later; sm_90");
+                           "the oldest GPU that is to run the kernels, sm_70 or later; sm_90 without");
   }
   void checkTarget(const CLI::Option *gpu) const {
     if (!gpu->empty() && arguments->target != "nccl")

@@ -187,6 +187,12 @@ func.func @k_atan(%x: tensor<100xf64>) -> tensor<100xf64> {
   return %y : tensor<100xf64>
 })"),
               "k_atan: a kernel needs the function 'atan', which devices do not have");
+  std::string many = "func.func @k_many(%x: tensor<1xf32>";
+  for (int i = 0; i < 511; ++i)
+    many += ", %x" + std::to_string(i) + ": tensor<1xf32>";
+  expectError(translate(many + ") -> tensor<1xf32> {\n" + filled("%y", "tensor<1xf32>") +
+                        "  return %y : tensor<1xf32>\n}"),
+              "has 513 arguments, but a device takes at most 512");
   expectError(translate("func.func @k_f(%x: tensor<?xf32>) {\n  return\n}"), "static shape");
 }
 
