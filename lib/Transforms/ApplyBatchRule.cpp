@@ -86,33 +86,43 @@ private:
     return {};
   }
 
-  /// The dim of an input that holds the batch, or nothing, and the axes that shard it.
-  std::optional<int64_t> batchDim(InputOp input, llvm::SetVector<StringRef> &axes) {
+  /// What the plan says of an input and an axis, if it does: the dim that the axis shards, or -1, none.
+  std::optional<int64_t> statedDim(InputOp input, StringRef axis) {
     InputRuleOp stated = inputRule(input);
-    int64_t rank = typeOf(input).getRank();
-    if ((stated && stated.getPlacements().empty()) || rank == 0)
+    auto text = stated ? stated.getPlacements().getAs<StringAttr>(axis) : StringAttr();
+    if (!text)
       return {};
-    axes.insert("dp");
-    int64_t dim = 0;
-    for (NamedAttribute entry : stated ? stated.getPlacements().getValue() : ArrayRef<NamedAttribute>()) {
-      FailureOr<Placement> placement = parsePlacement(stated, cast<StringAttr>(entry.getValue()));
-      if (failed(placement))
-        return {}; // Reported where input rules are applied.
-      if (!placement->shardDim) {
-        axes.remove(entry.getName());
-        continue;
-      }
-      dim = *placement->shardDim < 0 ? *placement->shardDim + rank : *placement->shardDim;
-      if (entry.getName() != kMicrobatchAxis)
-        axes.insert(entry.getName());
-    }
-    return dim >= 0 && dim < rank ? std::optional(dim) : std::nullopt;
+    FailureOr<Placement> placement = parsePlacement(stated, text);
+    if (failed(placement) || !placement->shardDim)
+      return -1; // What is wrong is reported where input rules are applied.
+    int64_t rank = typeOf(input).getRank(), dim = *placement->shardDim;
+    dim = dim < 0 ? dim + rank : dim;
+    return dim < rank ? dim : -1;
+  }
+
+  /// The dim of an input that holds the batch: the one that the microbatches or `dp` shard, 0 if nothing else
+  /// is said. Other axes may shard other dims, such as the sequence.
+  std::optional<int64_t> batchDim(InputOp input) {
+    InputRuleOp stated = inputRule(input);
+    if ((stated && stated.getPlacements().empty()) || typeOf(input).getRank() == 0)
+      return {};
+    std::optional<int64_t> time = statedDim(input, kMicrobatchAxis), space = statedDim(input, "dp");
+    if (time == -1 && space == -1)
+      return {};
+    for (std::optional<int64_t> dim : {time, space})
+      if (dim && dim != -1)
+        return dim;
+    return 0;
+  }
+
+  /// Whether an axis shards the batch of an input.
+  bool shardsBatch(StringRef axis, InputOp input, int64_t dim) {
+    return statedDim(input, axis).value_or(axis == "dp" ? dim : -1) == dim;
   }
 
   LogicalResult findBatch() {
-    llvm::SetVector<StringRef> axes;
     for (InputOp input : body.getOps<InputOp>())
-      if (std::optional<int64_t> dim = batchDim(input, axes)) {
+      if (std::optional<int64_t> dim = batchDim(input)) {
         inputs.push_back({input, *dim});
         int64_t rows = typeOf(input).getDimSize(*dim);
         exported = inputs.size() == 1 ? rows : std::min(exported, rows);
@@ -128,9 +138,9 @@ private:
     auto multiply = [&](int64_t parts) { overflows |= llvm::MulOverflow(batch, parts, batch) != 0; };
     if (rule.getOf() == "microbatch")
       multiply(getMicrobatches(module));
-    if (rule.getOf() != "global")
-      for (StringRef axis : axes)
-        if (auto mesh = findOp<MeshOp>(module); mesh.findAxis(axis))
+    if (auto mesh = findOp<MeshOp>(module); rule.getOf() != "global")
+      for (StringRef axis : mesh.getAxes().getAsValueRange<StringAttr>())
+        if (llvm::any_of(inputs, [&](auto held) { return shardsBatch(axis, held.first, held.second); }))
           multiply(mesh.getAxisSize(axis));
     if (overflows || !bounds::kCount.contains(static_cast<double>(batch)))
       return emitError(rule.getLoc()) << rule.getSize() << " rows for each " << rule.getOf()

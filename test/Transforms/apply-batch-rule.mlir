@@ -100,3 +100,34 @@ plumb.program @single {
   %h = nn.view %v : (tensor<8x6xf32>) -> tensor<2x4x2x3xf32>
   plumb.output "h" index 0 %h : tensor<2x4x2x3xf32>
 }
+
+// -----
+
+// The batch is in dim 0, or where `dp` or the microbatches shard it; axes that shard another dim, such as the sequence, neither move it nor
+// count as replicas, whatever their names and whatever other inputs say.
+
+// CHECK-LABEL: plumb.program @sequence
+// CHECK: plumb.input "x" index 0 {{.*}} : tensor<12x4xf32>
+// CHECK: plumb.input "columns" index 1 {{.*}} : tensor<4x12xf32>
+// CHECK: plumb.input "all" index 2 {{.*}} : tensor<12x6xf32>
+// CHECK: plumb.input "experts" index 3 {{.*}} : tensor<12x2xf32>
+// CHECK: plumb.input "table" index 4 {{.*}} : tensor<6x2xf32>
+plumb.mesh @mesh ["cp" = 2, "dp" = 3, "zp" = 2]
+plumb.batch_rule "replica" size 2
+plumb.input_rule "x" {cp = "shard(1)", zp = "shard(-1)"}
+plumb.input_rule "columns" {cp = "shard(0)", dp = "shard(1)", microbatch = "shard(1)"}
+plumb.input_rule "all" {dp = "replicate"}
+plumb.input_rule "experts" {cp = "shard(0)"}
+plumb.input_rule "table" {dp = "replicate", microbatch = "replicate", zp = "shard(1)"}
+plumb.program @sequence {
+  %x = plumb.input "x" index 0 : tensor<6x4xf32>
+  %c = plumb.input "columns" index 1 : tensor<4x6xf32>
+  %a = plumb.input "all" index 2 : tensor<6x6xf32>
+  %e = plumb.input "experts" index 3 : tensor<6x2xf32>
+  %t = plumb.input "table" index 4 : tensor<6x2xf32>
+  plumb.output "x" index 0 %x : tensor<6x4xf32>
+  plumb.output "c" index 1 %c : tensor<4x6xf32>
+  plumb.output "a" index 2 %a : tensor<6x6xf32>
+  plumb.output "e" index 3 %e : tensor<6x2xf32>
+  plumb.output "t" index 4 %t : tensor<6x2xf32>
+}
