@@ -5,10 +5,12 @@
 #include "plumb/Runtime/Collector.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <unistd.h>
 
 namespace plumb {
 
@@ -18,6 +20,15 @@ std::string checkpointPath(const std::string &folder, std::int64_t step) {
   char name[40];
   std::snprintf(name, sizeof name, "%s%09lld%s", kPrefix, static_cast<long long>(step), kSuffix);
   return folder + "/" + name;
+}
+
+void prepareCheckpoints(const std::string &folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw Failure(folder, "cannot make the folder: " + error.message());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw Failure(folder, std::string("no file can be made in the folder: ") + std::strerror(errno));
 }
 
 std::string findCheckpoint(const std::string &path) {
@@ -67,11 +78,8 @@ bool isFirstHolder(const Program &program, const Tensor &tensor, std::span<const
 CheckpointWriter::CheckpointWriter(const Program &program, const Options &options, const Sources &sources,
                                    int rank, std::int64_t step)
     : parameters(program.parameters.size()) {
-  std::error_code error;
   if (rank == 0)
-    std::filesystem::create_directories(options.checkpoint, error);
-  if (error)
-    throw Failure(options.checkpoint, "cannot make the folder: " + error.message());
+    prepareCheckpoints(options.checkpoint);
   std::vector<SafetensorsWriter::Entry> entries;
   for (std::span<const Tensor> tensors : {program.parameters, program.moments})
     for (const Tensor &tensor : tensors)

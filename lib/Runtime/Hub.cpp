@@ -2,6 +2,7 @@
 
 #include "plumb/Runtime/Hub.h"
 
+#include "plumb/Runtime/Checkpoint.h"
 #include "plumb/Runtime/Driver.h"
 #include "plumb/Runtime/Sources.h"
 
@@ -10,6 +11,9 @@ namespace plumb {
 Desk::Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep,
            Driver *driver)
     : firstStep(firstStep), driver(driver), journal(options.log, tokensPerStep(program), /*prints=*/!driver) {
+  // What cannot be written is said now, not when the work is done.
+  if (!options.checkpoint.empty())
+    prepareCheckpoints(options.checkpoint);
   if (!options.save.empty())
     collector =
         std::make_unique<Collector>(program, options.save, options.steps - firstStep, sources.parameters());

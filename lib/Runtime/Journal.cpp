@@ -40,10 +40,10 @@ void Journal::add(const StepReport &report) {
   // Nine digits give back every f32.
   std::string line =
       "{\"step\": " + std::to_string(report.step + 1) + ", \"loss\": " + number(report.loss, 9);
-  if (!std::isnan(report.norm))
-    line += ", \"gradient_norm\": " + number(report.norm, 9);
-  if (!std::isnan(report.rate))
-    line += ", \"rate\": " + number(report.rate, 17);
+  if (report.norm)
+    line += ", \"gradient_norm\": " + number(*report.norm, 9);
+  if (report.rate)
+    line += ", \"rate\": " + number(*report.rate, 17);
   if (tokensPerStep)
     line += ", \"tokens_per_second\": " + number(static_cast<double>(tokensPerStep) / seconds, 6);
   line += ", \"seconds\": " + number(seconds, 6) + ", \"peak_bytes\": " + std::to_string(report.arenaBytes) +

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <type_traits>
 
 namespace plumb {
 namespace {
@@ -234,6 +235,7 @@ private:
 
   std::vector<std::byte> report(std::span<const std::byte> payload) {
     StepReport report;
+    static_assert(std::is_trivially_copyable_v<StepReport>);
     if (payload.size() != sizeof report)
       throw Failure("a report of a step has the wrong size");
     std::memcpy(&report, payload.data(), sizeof report);

@@ -231,13 +231,15 @@ SafetensorsWriter::SafetensorsWriter(std::string target, std::vector<Entry> entr
 
 /// The temporary file, made or joined.
 int SafetensorsWriter::open() {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    throw Failure(path, "is not a regular file, and a file takes the place of no other thing");
   int file = role == Alone   ? ::mkstemp(temporary.data())
              : role == First ? ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
                              : ::open(temporary.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0)
     failOn(path, role == Other ? "cannot open the temporary file beside it, which rank 0 has made"
                                : "cannot create a temporary file beside it");
-  struct stat status;
   if (role == Other && (::fstat(file, &status) != 0 || status.st_size != static_cast<off_t>(length))) {
     ::close(file);
     throw Failure(temporary, "this is not the file that rank 0 has made; all ranks must see one file system");

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <string>
 
@@ -203,9 +202,10 @@ bool Session::isReporter() const {
   return program.loss && reporter == number;
 }
 
-double Session::read(const Tensor *scalar, double otherwise) const {
+/// A scalar of the program, if it has that and this rank holds it.
+std::optional<double> Session::read(const Tensor *scalar) const {
   if (!scalar || scalar->offsets[static_cast<std::size_t>(pipeline)] == kAbsent)
-    return otherwise;
+    return {};
   Slice slice(program, *scalar, coordinates, 0);
   std::byte value[8];
   PLUMB_CUDA(cudaMemcpy(value, locate(*scalar, slice, 0), slice.bytes(), cudaMemcpyDeviceToHost));
@@ -215,14 +215,20 @@ double Session::read(const Tensor *scalar, double otherwise) const {
 void Session::report(std::int64_t step) {
   if (!isReporter())
     return;
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  double rate = read(program.rate, program.constantRate == 0 ? kNone : program.constantRate);
-  StepReport report{step, read(program.loss, 0), read(program.norm, kNone), rate,
+  StepReport report{step, *read(program.loss), read(program.norm), read(program.rate),
                     static_cast<std::int64_t>(program.arenaBytes[static_cast<std::size_t>(pipeline)])};
+  if (!report.rate && program.constantRate != 0)
+    report.rate = program.constantRate;
   hub.report(report);
-  if (!std::isfinite(report.loss))
-    throw Failure("the loss of step " + std::to_string(step + 1) + " is " + std::to_string(report.loss) +
-                  ", which is not finite");
+  auto require = [&](const char *what, double value) {
+    if (!std::isfinite(value))
+      throw Failure(std::string(what) + " of step " + std::to_string(step + 1) + " is " +
+                    std::to_string(value) + ", which is not finite");
+  };
+  require("the loss", report.loss);
+  // Clipped by such a norm, every parameter has become what no checkpoint should keep.
+  if (report.norm)
+    require("the gradient norm", *report.norm);
 }
 
 //===----------------------------------------------------------------------===//

@@ -27,6 +27,8 @@ namespace plumb {
 std::string findCheckpoint(const std::string &path);
 /// The number of steps that a checkpoint has behind it. Throws plumb::Failure if the file is none.
 std::int64_t readStep(const TensorFiles &checkpoint);
+/// Makes the folder of checkpoints, if it is not there. Throws plumb::Failure if no file can be made in it.
+void prepareCheckpoints(const std::string &folder);
 /// "folder/step-000000010.safetensors".
 std::string checkpointPath(const std::string &folder, std::int64_t step);
 

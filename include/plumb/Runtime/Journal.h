@@ -18,7 +18,7 @@ namespace plumb {
 struct StepReport {
   std::int64_t step; ///< From 0.
   double loss;
-  double norm, rate; ///< Not a number where there is none.
+  std::optional<double> norm, rate; ///< Nothing where the program has none.
   std::int64_t arenaBytes;
 };
 

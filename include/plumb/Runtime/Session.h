@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace plumb {
@@ -71,7 +72,7 @@ private:
   void deliver(std::size_t result);
   void deliverAll(Result::Kind kind);
   bool isReporter() const;
-  double read(const Tensor *scalar, double otherwise) const;
+  std::optional<double> read(const Tensor *scalar) const;
   void report(std::int64_t step);
   void writeCheckpoint(std::int64_t step);
   /// Whether the run is to end after this step, of which it writes a checkpoint if one is due.

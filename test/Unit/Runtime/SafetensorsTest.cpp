@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <sys/stat.h>
 
 using namespace plumb;
 using testing::HasSubstr;
@@ -208,6 +209,11 @@ TEST_F(Files, ErrorsNameTheFile) {
   std::ofstream(path("empty")).flush();
   EXPECT_THAT(message([&] { TensorFile(path("empty")); }), HasSubstr("empty: the file has 0 bytes"));
   EXPECT_THAT(message([&] { SafetensorsWriter(path("no/such/folder"), {}); }), HasSubstr("cannot create"));
+  // Folders, devices and pipes stay.
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  for (std::string other : {folder.string(), path("pipe")})
+    EXPECT_THAT(message([&] { SafetensorsWriter(other, {}); }), HasSubstr(other + ": is not a regular file"));
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
   EXPECT_THAT(message([&] { SafetensorsWriter(path("twice"), {{"a", "F32", {}}, {"a", "F32", {}}}); }),
               HasSubstr("two tensors would be saved as 'a'"));
 }

@@ -21,10 +21,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 using namespace plumb;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -311,6 +313,40 @@ TEST_F(Threads, FilesAreCheckedAgainstTheProgram) {
   EXPECT_THAT(error,
               HasSubstr("weights: error: there is no tensor 'unused', which the program needs as I64 [3]"));
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Threads, WhatCannotBeWrittenIsAnErrorBeforeTheFirstStep) {
+  fs::create_directory(path("folder"));
+  const std::pair<const char *, std::string> places[] = {
+      {"--checkpoint", path("weights")},    {"--checkpoint", path("weights") + "/below"},
+      {"--checkpoint", "/proc/self/other"}, {"--save", path("folder")},
+      {"--save", path("no/such")},          {"--log", path("folder")}};
+  for (const auto &[option, place] : places) {
+    EXPECT_EQ(run(training(), {"--weights", path("weights"), "--inputs", path("inputs"), option, place}), 1);
+    EXPECT_EQ(output, "") << option << " " << place;
+    EXPECT_THAT(error, HasSubstr(place + ": error: "));
+  }
+}
+
+// The norm lies where the loss does not, and is not a number: all its bits are set.
+TEST_F(Threads, ANormThatIsNotFiniteEndsTheRunWithoutACheckpoint) {
+  static const std::size_t offsets[] = {kAbsent, Factor1 + 4};
+  static const Tensor norm{"norm", DType::F32, 0, {}, offsets};
+  Program program = training();
+  program.norm = &norm;
+  program.step = [](Rank &rank) {
+    step(rank);
+    if (rank.pipeline() == 1)
+      PLUMB_CUDA(cudaMemsetAsync(rank.at<float>(Factor1 + 4), 0xff, 4, rank.stream(0)));
+  };
+  EXPECT_EQ(run(program, {"--weights", path("weights"), "--inputs", path("inputs"), "--steps", "2", "--log",
+                          path("log"), "--checkpoint", path("checkpoints"), "--every", "1"}),
+            1);
+  EXPECT_THAT(error, ContainsRegex("the gradient norm of step 1 is -?nan, which is not finite"));
+  EXPECT_TRUE(fs::is_empty(path("checkpoints")));
+  std::ifstream log(path("log"));
+  std::string line((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_THAT(line, HasSubstr("\"gradient_norm\": null"));
 }
 
 TEST_F(Threads, ATimeoutMayBeLongerThanClocksCount) {
