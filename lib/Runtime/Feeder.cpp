@@ -88,7 +88,10 @@ void Feeder::feed(std::int64_t step, std::span<const cudaStream_t> streams) {
 
 void Feeder::feedAhead() {
   // A driver's feeder never wants a step.
-  if (std::int64_t next = uploaded + 1; !targets.empty() && wanted == next && awaitAhead(next))
+  std::int64_t next = uploaded + 1;
+  if (targets.empty() || wanted != next || (!source->isMapped() && !isRead(next)))
+    return;
+  if (awaitAhead(next))
     upload(next);
 }
 
@@ -118,6 +121,11 @@ void Feeder::startAhead(std::int64_t step) {
   std::lock_guard guard(mutex);
   wanted = step;
   changed.notify_all();
+}
+
+bool Feeder::isRead(std::int64_t step) {
+  std::lock_guard guard(mutex);
+  return ready == step;
 }
 
 /// Whether the step has been read; false: `failure` says why not.

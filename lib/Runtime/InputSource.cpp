@@ -28,6 +28,7 @@ public:
     }
   }
 
+  bool isMapped() const override { return true; }
   void read(int, std::int64_t step, std::span<const InputSlice> slices) override {
     for (const InputSlice &slice : slices) {
       const TensorView &view = *files->find(std::string_view(slice.input->name));

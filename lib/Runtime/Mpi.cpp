@@ -28,7 +28,11 @@ public:
                          members, self);
   }
   void disconnect(ncclComm_t comm, bool) override { (void)ncclCommDestroy(comm); }
-  void synchronize(std::span<const cudaStream_t>) override { PLUMB_CUDA(cudaDeviceSynchronize()); }
+  void synchronize(std::span<const cudaStream_t>, const std::function<void()> &meanwhile) override {
+    // The device works while this thread waits for it.
+    meanwhile();
+    PLUMB_CUDA(cudaDeviceSynchronize());
+  }
   void beginStep(std::int64_t step) override { host::beginStep(step); }
   const Outcome *explain() const override { return world.failed() ? &world.result() : nullptr; }
 

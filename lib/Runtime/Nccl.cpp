@@ -72,14 +72,18 @@ public:
     (void)ncclCommAbort(comm);
   }
 
-  void synchronize(std::span<const cudaStream_t> streams) override {
+  void synchronize(std::span<const cudaStream_t> streams, const std::function<void()> &meanwhile) override {
     cudaEvent_t done;
     PLUMB_CUDA(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
     std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, decltype(&cudaEventDestroy)> owner(done,
                                                                                            cudaEventDestroy);
     for (cudaStream_t stream : streams) {
       PLUMB_CUDA(cudaEventRecord(done, stream));
-      waitFor([&] { return isReached(done); }, "the end of a step");
+      auto isOver = [&] {
+        meanwhile();
+        return isReached(done);
+      };
+      waitFor(isOver, "the end of a step");
     }
   }
 

@@ -281,8 +281,7 @@ void Session::runStep(Rank &rank, std::int64_t step) {
   provider.beginStep(step);
   loadInputs(step);
   program.step(rank);
-  feeder->feedAhead();
-  provider.synchronize(handles.streams);
+  provider.synchronize(handles.streams, [this] { feeder->feedAhead(); });
   report(step);
 }
 

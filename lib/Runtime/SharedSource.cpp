@@ -130,6 +130,7 @@ public:
         left = std::min(left, kMoment);
   }
 
+  bool isMapped() const override { return false; }
   void read(int rank, std::int64_t step, std::span<const InputSlice> slices) override {
     // Only its own rank touches a reader.
     std::shared_ptr<Reader> &reader = readers[static_cast<std::size_t>(rank)];

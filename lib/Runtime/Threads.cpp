@@ -30,7 +30,11 @@ public:
   void disconnect(ncclComm_t comm, bool failed) override {
     (void)(failed ? ncclCommAbort(comm) : ncclCommDestroy(comm));
   }
-  void synchronize(std::span<const cudaStream_t>) override { PLUMB_CUDA(cudaDeviceSynchronize()); }
+  void synchronize(std::span<const cudaStream_t>, const std::function<void()> &meanwhile) override {
+    // The device works while this thread waits for it.
+    meanwhile();
+    PLUMB_CUDA(cudaDeviceSynchronize());
+  }
   void beginStep(std::int64_t step) override { host::beginStep(step); }
 
 private:

@@ -61,6 +61,7 @@ public:
     checkLength(steps);
   }
 
+  bool isMapped() const override { return true; }
   void read(int, std::int64_t step, std::span<const InputSlice> slices) override {
     checkLength(step + 1);
     for (const InputSlice &slice : slices) {

@@ -37,8 +37,9 @@ public:
   /// What is launched on `streams` after this finds the inputs of the step in place. The work of the step
   /// before it is over. Throws plumb::Failure.
   void feed(std::int64_t step, std::span<const cudaStream_t> streams);
-  /// Copies the inputs of the next step to the device as soon as they are read, for which it waits. To be
-  /// called when all work of the step has been launched. A failure to read them is that of the next `feed`.
+  /// Copies the inputs of the next step to the device if they have been read; mapped files are waited for. To
+  /// be called when all work of the step has been launched, and while the step is waited for. A failure to
+  /// read them is that of the next `feed`.
   void feedAhead();
 
   /// Bytes of slices that lie one after the other, each aligned.
@@ -49,6 +50,7 @@ private:
 
   void readNow(std::int64_t step, Slices &staged);
   void upload(std::int64_t step);
+  bool isRead(std::int64_t step);
   bool awaitAhead(std::int64_t step);
   void startAhead(std::int64_t step);
   void readAhead();

@@ -29,6 +29,8 @@ public:
   /// Fills the slices of a rank with the values of a step; steps count from 0, those before a checkpoint
   /// included. Several ranks may call this at once; one that reads nothing never does. Throws plumb::Failure.
   virtual void read(int rank, std::int64_t step, std::span<const InputSlice> slices) = 0;
+  /// Whether it reads from mapped files, for which one need not fear to wait.
+  virtual bool isMapped() const = 0;
 };
 
 /// Throws plumb::Failure if a slice of indices names a row that its reader does not have.

@@ -31,8 +31,9 @@ public:
   /// Creates a communicator; `members` are ranks in its order, this rank among them at `self`.
   virtual ncclComm_t connect(int communicator, const std::vector<int> &members, int self) = 0;
   virtual void disconnect(ncclComm_t comm, bool failed) = 0;
-  /// Waits until all work on these streams is done.
-  virtual void synchronize(std::span<const cudaStream_t> streams) = 0;
+  /// Waits until all work on these streams is done, and calls `meanwhile` once or, where the device works by
+  /// itself, again and again.
+  virtual void synchronize(std::span<const cudaStream_t> streams, const std::function<void()> &meanwhile) = 0;
   /// What follows belongs to this step.
   virtual void beginStep(std::int64_t step) = 0;
   /// Why the calls of this rank fail, if the provider knows better than the call that has failed; null

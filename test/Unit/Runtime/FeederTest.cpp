@@ -27,9 +27,14 @@ class Counting : public InputSource {
 public:
   explicit Counting(std::int64_t last) : last(last) {}
 
+  bool isMapped() const override { return mapped; }
   void read(int, std::int64_t step, std::span<const InputSlice> slices) override {
     if (step == last)
       throw Failure("there is no step " + std::to_string(step));
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return step == 0 || !blocks; });
+    }
     for (const InputSlice &slice : slices)
       for (std::int32_t i = 0; i < 3; ++i) {
         std::int32_t value = 10 * static_cast<std::int32_t>(step) + i;
@@ -49,11 +54,21 @@ public:
     return newest;
   }
 
+  /// Steps after the first are read when this is over.
+  void block(bool begins) {
+    std::lock_guard guard(mutex);
+    blocks = begins;
+    changed.notify_all();
+  }
+
+  bool mapped = true;
+
 private:
   const std::int64_t last;
   std::mutex mutex;
   std::condition_variable changed;
   std::int64_t newest = -1;
+  bool blocks = false;
 };
 
 /// Gives 7, 7, 7 in every step but the first.
@@ -137,6 +152,25 @@ TEST(Feeder, TheNextStepIsOnTheDeviceBeforeThisOneEnds) {
         seed);
     ASSERT_EQ(outcome.code, 0) << outcome.message();
   }
+}
+
+TEST(Feeder, ASlowSourceHoldsUpNoStepButItsOwn) {
+  Outcome outcome = run(1, [&](TestRank &self) {
+    void *arena;
+    PLUMB_CUDA(cudaMalloc(&arena, 128));
+    cudaStream_t streams[] = {self.stream()};
+    Counting source(/*last=*/100);
+    source.mapped = false;
+    source.block(true);
+    Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/2);
+    feeder.feed(0, streams);
+    feeder.feedAhead();
+    EXPECT_THAT(look(arena, streams[0]), ElementsAre(0, 1, 2));
+    source.block(false);
+    feeder.feed(1, streams);
+    EXPECT_THAT(look(arena, streams[0]), ElementsAre(10, 11, 12));
+  });
+  EXPECT_EQ(outcome.code, 0) << outcome.message();
 }
 
 TEST(Feeder, AFailureAheadIsThatOfItsStep) {

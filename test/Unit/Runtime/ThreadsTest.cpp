@@ -350,7 +350,7 @@ TEST_F(Threads, ANormThatIsNotFiniteEndsTheRunWithoutACheckpoint) {
 }
 
 TEST_F(Threads, ATimeoutMayBeLongerThanClocksCount) {
-  for (const char *timeout : {"1000000001", "9223372036854775807"})
+  for (const char *timeout : {"1000000001", "2147483647"})
     EXPECT_EQ(parseOptions(3, std::array{"program", "--timeout", timeout}.data()).timeout,
               std::chrono::seconds(1'000'000'000));
 }
