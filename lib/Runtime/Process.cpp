@@ -10,13 +10,13 @@ namespace plumb {
 namespace {
 
 /// What all ranks must agree on.
-std::string signatureOf(const Program &program, const Options &options) {
+std::string signatureOf(const Program &program, const Options &options, std::int64_t firstStep) {
   std::string text = std::string("program '") + program.name + "' (" + program.signature + ") on mesh";
   for (const Axis &axis : program.mesh)
     text += std::string(" ") + axis.name + "=" + std::to_string(axis.size);
   return text + ", " + std::to_string(program.microbatches) + " microbatches, to step " +
          std::to_string(options.steps) + (options.save.empty() ? "" : ", results saved") +
-         (options.resume.empty() ? "" : ", resumed") +
+         (options.resume.empty() ? "" : ", resumed after step " + std::to_string(firstStep)) +
          (options.checkpoint.empty() ? "" : ", checkpoints every " + std::to_string(options.every));
 }
 
@@ -30,7 +30,7 @@ Outcome runRank(const Program &program, const Options &options, Place place, con
   if (!driver)
     handleTermination();
   Sources sources = openSources(program, options, /*needsInputs=*/!driver);
-  std::string signature = signatureOf(program, options);
+  std::string signature = signatureOf(program, options, sources.firstStep);
   std::optional<Desk> desk;
   std::optional<RendezvousServer> server;
   if (place.rank == 0) {
