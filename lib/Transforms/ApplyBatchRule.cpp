@@ -70,6 +70,10 @@ public:
           if (exportedTypes.lookup(result).getShape() == exportedTypes.lookup(op.getOperand(0)).getShape())
             result.setType(typeOf(op.getOperand(0)).clone(typeOf(result).getElementType()));
     }
+    for (StoreOp store : body.getOps<StoreOp>())
+      if (isScaled(store.getValue()))
+        return report(store, "sets buffer " + store.getSymbol() +
+                                 " to rows of the batch; a buffer keeps the size of the export");
     for (nn::ScaleOp scale : body.getOps<nn::ScaleOp>())
       if (auto correction = scale->getAttrOfType<FloatAttr>(nn::kMeanAttr))
         correctMean(scale, correction.getValueAsDouble());

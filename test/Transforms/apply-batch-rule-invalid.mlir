@@ -109,3 +109,18 @@ plumb.program @model {
   %x = plumb.input "x" index 0 : tensor<4611686018427387904x4611686018427387904xf32>
   plumb.output "y" index 0 %x : tensor<4611686018427387904x4611686018427387904xf32>
 }
+
+// -----
+
+// A buffer cannot follow the batch.
+
+plumb.mesh @mesh ["dp" = 1]
+// expected-note @+1 {{the batch is changed from 8 to 16 here}}
+plumb.batch_rule "global" size 16
+plumb.parameter @last : tensor<8x2xf32>
+plumb.program @model {
+  %x = plumb.input "x" index 0 : tensor<8x2xf32>
+  // expected-error @+1 {{sets buffer last to rows of the batch; a buffer keeps the size of the export}}
+  plumb.store @last, %x : tensor<8x2xf32>
+  plumb.output "x" index 0 %x : tensor<8x2xf32>
+}
