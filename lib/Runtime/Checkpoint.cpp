@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -29,6 +31,19 @@ void prepareCheckpoints(const std::string &folder) {
     throw Failure(folder, "cannot make the folder: " + error.message());
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     throw Failure(folder, std::string("no file can be made in the folder: ") + std::strerror(errno));
+}
+
+CheckpointLock::CheckpointLock(const std::string &folder)
+    : file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (file < 0 || ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return;
+  ::close(file);
+  throw Failure(folder, "another run writes its checkpoints into this folder");
+}
+
+CheckpointLock::~CheckpointLock() {
+  if (file >= 0)
+    ::close(file);
 }
 
 std::string findCheckpoint(const std::string &path) {

@@ -12,12 +12,16 @@ Desk::Desk(const Program &program, const Options &options, const Sources &source
            Driver *driver)
     : firstStep(firstStep), driver(driver), journal(options.log, tokensPerStep(program), /*prints=*/!driver) {
   // What cannot be written is said now, not when the work is done.
-  if (!options.checkpoint.empty())
+  if (!options.checkpoint.empty()) {
     prepareCheckpoints(options.checkpoint);
+    checkpoints = std::make_unique<CheckpointLock>(options.checkpoint);
+  }
   if (!options.save.empty())
     collector =
         std::make_unique<Collector>(program, options.save, options.steps - firstStep, sources.parameters());
 }
+
+Desk::~Desk() = default;
 
 void Desk::deliver(const Piece &piece) {
   if (driver)

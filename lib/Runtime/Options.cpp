@@ -73,7 +73,8 @@ Options parseOptions(int argc, const char *const *argv) {
       value = argument.substr(equals + 1);
     else if (++i < argc)
       value = argv[i];
-    else
+    // Nothing is what a variable leaves that is not set.
+    if (value.empty())
       throw UsageError("'" + std::string(name) + "' needs a value; " + kUsage);
     set(options, name, value);
   }

@@ -49,7 +49,7 @@ void TensorFiles::openAll(const std::vector<std::string> &paths) {
     files.push_back(std::make_unique<TensorFile>(path));
   for (const auto &file : files)
     for (const auto &[tensor, view] : file->tensors())
-      views.emplace(tensor, &view);
+      holders[tensor].push_back({file.get(), &view});
 }
 
 /// The files by the names of their tensors.
@@ -89,13 +89,19 @@ void TensorFiles::openIndex() {
     if (!view)
       throw Failure(name, "the index promises tensor '" + tensor + "' in '" + path +
                               "', which has none of that name");
-    views.emplace(tensor, view);
+    holders[tensor].push_back({opened.at(path), view});
   }
 }
 
 const TensorView *TensorFiles::find(std::string_view tensor) const {
-  auto found = views.find(tensor);
-  return found == views.end() ? nullptr : found->second;
+  auto found = holders.find(tensor);
+  if (found == holders.end())
+    return nullptr;
+  const auto &all = found->second;
+  if (all.size() > 1)
+    throw Failure(name, "tensor '" + found->first + "' is in " + all[0].first->path() + " and in " +
+                            all[1].first->path() + "; name one file, or an index");
+  return all[0].second;
 }
 
 static std::vector<std::string_view> namesOf(const Tensor &tensor) {

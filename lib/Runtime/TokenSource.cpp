@@ -158,7 +158,9 @@ private:
 
 } // namespace
 
-bool hasTokens(const TensorFiles &files) { return files.find(std::string_view(kTokens)) != nullptr; }
+bool hasTokens(const TensorFiles &files) {
+  return std::ranges::any_of(files.all(), [](const auto &file) { return file->find(kTokens) != nullptr; });
+}
 
 std::unique_ptr<InputSource> openTokenSource(std::unique_ptr<TensorFiles> files, const Program &program,
                                              std::int64_t steps) {

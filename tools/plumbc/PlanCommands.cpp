@@ -22,7 +22,7 @@ static Json readPlan(const std::string &folder) {
   if (!file)
     throw Failure(path, "the plan cannot be read; compile a plan into this folder first");
   Json plan = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (plan.is_discarded() || !plan.is_object() || plan.value("format", "") != "plumb-plan")
+  if (plan.is_discarded() || !plan.is_object() || plan.value("format", Json()) != "plumb-plan")
     throw Failure(path, "this is not a compiled plan");
   if (Json version = plan.value("version", Json()); version != kPlanFileVersion)
     throw Failure(path, "the plan is of version " + version.dump() + ", this plumbc reads version " +
@@ -209,7 +209,7 @@ static void flatten(const Json &value, const std::string &path, std::map<std::st
   }
   bool isNamed =
       value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json &element) {
-        return element.is_object() && element.contains("name");
+        return element.is_object() && element.contains("name") && element.at("name").is_string();
       });
   bool isNested = value.is_array() &&
                   std::any_of(value.begin(), value.end(), [](const Json &e) { return e.is_structured(); });

@@ -29,6 +29,18 @@ std::string findCheckpoint(const std::string &path);
 std::int64_t readStep(const TensorFiles &checkpoint);
 /// Makes the folder of checkpoints, if it is not there. Throws plumb::Failure if no file can be made in it.
 void prepareCheckpoints(const std::string &folder);
+/// Keeps other runs out of a folder of checkpoints as long as it lives, where the file system can.
+class CheckpointLock {
+public:
+  /// Throws plumb::Failure if another run has the folder.
+  explicit CheckpointLock(const std::string &folder);
+  ~CheckpointLock();
+  CheckpointLock(const CheckpointLock &) = delete;
+  CheckpointLock &operator=(const CheckpointLock &) = delete;
+
+private:
+  int file;
+};
 /// "folder/step-000000010.safetensors".
 std::string checkpointPath(const std::string &folder, std::int64_t step);
 

@@ -13,6 +13,7 @@
 
 namespace plumb {
 
+class CheckpointLock;
 class Driver;
 struct Options;
 struct Sources;
@@ -35,6 +36,7 @@ public:
   /// `firstStep` is that of the checkpoint which is gone on from. Results go to the driver, if there is one.
   Desk(const Program &program, const Options &options, const Sources &sources, std::int64_t firstStep,
        Driver *driver);
+  ~Desk();
 
   void deliver(const Piece &piece);
   void report(const StepReport &report);
@@ -45,7 +47,8 @@ public:
 private:
   std::int64_t firstStep;
   Driver *driver;
-  std::unique_ptr<Collector> collector; ///< Null if no results are wanted.
+  std::unique_ptr<CheckpointLock> checkpoints; ///< Null if none are wanted.
+  std::unique_ptr<Collector> collector;        ///< Null if no results are wanted.
   Journal journal;
   std::mutex mutex;
   std::map<std::int64_t, bool> decisions;

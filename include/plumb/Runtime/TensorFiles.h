@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -26,7 +27,7 @@ public:
   const std::string &path() const { return name; }
   /// By name.
   std::span<const std::unique_ptr<TensorFile>> all() const { return files; }
-  /// Null if no file has a tensor of that name.
+  /// Null if no file has a tensor of that name. Throws plumb::Failure if several have.
   const TensorView *find(std::string_view tensor) const;
   /// The parameter under its name or one of its aliases.
   const TensorView *find(const Tensor &parameter) const;
@@ -39,7 +40,7 @@ private:
 
   std::string name;
   std::vector<std::unique_ptr<TensorFile>> files;
-  std::map<std::string, const TensorView *, std::less<>> views;
+  std::map<std::string, std::vector<std::pair<const TensorFile *, const TensorView *>>, std::less<>> holders;
 };
 
 /// Checks that `view`, found in `files`, is what the program needs as `tensor`; null: it has not been found.

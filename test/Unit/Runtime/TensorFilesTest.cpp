@@ -64,10 +64,22 @@ TEST_F(Sets, AFolderIsAllItsFiles) {
   TensorFiles files(folder.string());
   EXPECT_EQ(valueOf(files, "a"), 1);
   EXPECT_EQ(valueOf(files, "b"), 2);
-  EXPECT_EQ(valueOf(files, "shared"), 1);
   // An index beside them changes nothing.
   index("{\"weight_map\": {\"a\": \"nosuch\"}}");
   EXPECT_EQ(valueOf(TensorFiles(folder.string()), "b"), 2);
+}
+
+// As in a folder of checkpoints: nothing says which of them is meant.
+TEST_F(Sets, ATensorInTwoFilesOfAFolderIsAnError) {
+  TensorFiles files(folder.string());
+  try {
+    files.find(std::string_view("shared"));
+    FAIL();
+  } catch (const Failure &failure) {
+    EXPECT_THAT(failure.what(),
+                AllOf(HasSubstr("tensor 'shared' is in "), HasSubstr("one.safetensors and in "),
+                      HasSubstr("two.safetensors; name one file, or an index")));
+  }
 }
 
 TEST_F(Sets, AnIndexSaysWhichFileHasATensor) {

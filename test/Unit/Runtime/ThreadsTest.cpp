@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "plumb/Runtime/Checkpoint.h"
 #include "plumb/Runtime/Options.h"
 #include "plumb/Runtime/Run.h"
 #include "plumb/Runtime/Safetensors.h"
@@ -328,6 +329,18 @@ TEST_F(Threads, WhatCannotBeWrittenIsAnErrorBeforeTheFirstStep) {
   }
 }
 
+TEST_F(Threads, TwoRunsDoNotWriteCheckpointsIntoOneFolder) {
+  std::vector<std::string> arguments{"--weights",    path("weights"), "--inputs",
+                                     path("inputs"), "--checkpoint",  path("checkpoints")};
+  prepareCheckpoints(path("checkpoints"));
+  {
+    CheckpointLock other(path("checkpoints"));
+    EXPECT_EQ(run(training(), arguments), 1);
+    EXPECT_THAT(error, HasSubstr("checkpoints: error: another run writes its checkpoints into this folder"));
+  }
+  EXPECT_EQ(run(training(), arguments), 0) << error;
+}
+
 // The norm lies where the loss does not, and is not a number: all its bits are set.
 TEST_F(Threads, ANormThatIsNotFiniteEndsTheRunWithoutACheckpoint) {
   static const std::size_t offsets[] = {kAbsent, Factor1 + 4};
@@ -359,6 +372,10 @@ TEST_F(Threads, WrongCommandLinesAreUsageErrors) {
   EXPECT_EQ(run(training(), {"--wieghts", "x"}), 2);
   EXPECT_THAT(error, HasSubstr("unknown argument '--wieghts'"));
   EXPECT_EQ(run(training(), {"--weights"}), 2);
+  for (std::vector<std::string> nothing : {std::vector<std::string>{"--checkpoint", ""}, {"--save="}}) {
+    EXPECT_EQ(run(training(), nothing), 2);
+    EXPECT_THAT(error, HasSubstr("needs a value"));
+  }
   EXPECT_EQ(run(training(), {"--inputs", path("inputs")}), 2);
   EXPECT_EQ(run(training(), {"--weights", path("weights")}), 2);
   EXPECT_EQ(run(training(), {"--steps", "0"}), 2);
