@@ -90,6 +90,9 @@ int64_t OpSharding::product(ArrayRef<AxisRefAttr> axes) const {
 LogicalResult OpSharding::addOperand(unsigned index, LayoutAttr arriving) {
   known.insert(static_cast<int>(index));
   for (auto [dim, sharding] : llvm::enumerate(arriving.getDims())) {
+    // One row is no loop: the op reads it whole, whichever rank has it.
+    if (rule.operands[index][dim].empty())
+      continue;
     Cuts read(rule.factors.size());
     if (readDim(sharding, rule.operands[index][dim], read)) {
       addCandidates(read);
