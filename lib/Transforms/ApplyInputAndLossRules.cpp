@@ -4,6 +4,8 @@
 #include "plumb/Dialect/NN/NN.h"
 #include "plumb/Support/Suggest.h"
 #include "plumb/Transforms/Utils.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace plumb;
@@ -21,13 +23,26 @@ static FailureOr<int64_t> normalizedDim(Operation *rule, int64_t dim, RankedTens
                                    << "\" of type " << type << " does not have";
 }
 
-/// The axes that shard an input, in the order in which they apply: the mesh's, then `microbatch` innermost.
-static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule) {
+namespace {
+/// An input, and the dims that axes shard, in the order of the mesh, `microbatch` last.
+struct ShardedInput {
+  InputOp input;
+  InputRuleOp rule; ///< May be null.
+  llvm::MapVector<StringRef, int64_t> dims = {};
+
+  /// Whether an axis shards the dim of the microbatches.
+  bool shardsBatch(StringRef axis) const {
+    auto batch = dims.find(kMicrobatchAxis), own = dims.find(axis);
+    return batch != dims.end() && own != dims.end() && own->second == batch->second;
+  }
+};
+} // namespace
+
+static LogicalResult readPlacements(ModuleOp module, ShardedInput &sharded) {
+  auto &[input, rule, dims] = sharded;
   auto type = cast<RankedTensorType>(input.getResult().getType());
   auto mesh = findOp<MeshOp>(module);
-  auto layout = LayoutAttr::replicated(FlatSymbolRefAttr::get(mesh), type.getRank());
   bool replicated = (rule && rule.getPlacements().empty()) || type.getRank() == 0;
-
   SmallVector<StringRef> axes(mesh.getAxes().getAsValueRange<StringAttr>());
   axes.push_back(kMicrobatchAxis);
   for (StringRef axis : axes) {
@@ -50,8 +65,24 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
         normalizedDim(rule ? rule.getOperation() : input, *placement.shardDim, type, input.getName());
     if (failed(dim))
       return failure();
-    layout = shardDim(module, layout, *dim, axis);
+    dims[axis] = *dim;
   }
+  return success();
+}
+
+/// The axes apply in the order of the mesh, then `microbatch`. But axes that shard the batch of some inputs
+/// only, those not in `common`, cut each microbatch: it has the same rows in all inputs.
+static LogicalResult shardInput(ModuleOp module, const ShardedInput &sharded,
+                                const llvm::StringSet<> &common) {
+  InputOp input = sharded.input;
+  InputRuleOp rule = sharded.rule;
+  auto type = cast<RankedTensorType>(input.getResult().getType());
+  auto layout = LayoutAttr::replicated(FlatSymbolRefAttr::get(findOp<MeshOp>(module)), type.getRank());
+  auto isInner = [&](StringRef axis) { return sharded.shardsBatch(axis) && !common.contains(axis); };
+  for (bool inner : {false, true})
+    for (auto [axis, dim] : sharded.dims)
+      if (isInner(axis) == inner)
+        layout = shardDim(module, layout, dim, axis);
   for (auto [dim, sharding] : llvm::enumerate(layout.getDims())) {
     int64_t parts = 1;
     std::string text;
@@ -81,6 +112,18 @@ static LogicalResult shardInput(ModuleOp module, InputOp input, InputRuleOp rule
   return success();
 }
 
+/// The axes, `microbatch` among them, that shard the batch of every input that has one.
+static llvm::StringSet<> findCommonAxes(ArrayRef<ShardedInput> inputs) {
+  llvm::StringSet<> common;
+  for (const ShardedInput &input : inputs)
+    for (auto [axis, dim] : input.dims)
+      if (llvm::all_of(inputs, [&, axis = axis](const ShardedInput &other) {
+            return !other.dims.contains(kMicrobatchAxis) || other.shardsBatch(axis);
+          }))
+        common.insert(axis);
+  return common;
+}
+
 /// Whether the axes that a rule names can shard an input.
 static LogicalResult checkAxes(ModuleOp module, InputRuleOp rule) {
   auto mesh = findOp<MeshOp>(module);
@@ -107,11 +150,16 @@ LogicalResult plumb::applyInputRules(ModuleOp module, ProgramOp program) {
     rules[rule.getName()] = rule;
   }
   std::vector<std::string> names;
+  SmallVector<ShardedInput> inputs;
   for (InputOp input : program.getBody().getOps<InputOp>()) {
     names.push_back(input.getName().str());
-    isFine &= succeeded(shardInput(module, input, rules.lookup(input.getName())));
+    inputs.push_back({input, rules.lookup(input.getName())});
+    isFine &= succeeded(readPlacements(module, inputs.back()));
     rules.erase(input.getName());
   }
+  llvm::StringSet<> common = findCommonAxes(inputs);
+  for (const ShardedInput &input : inputs)
+    isFine &= succeeded(shardInput(module, input, common));
   for (InputRuleOp rule : llvm::make_early_inc_range(module.getOps<InputRuleOp>())) {
     if (rules.contains(rule.getName())) {
       emitError(rule.getLoc()) << "the model has no input \"" << rule.getName() << "\""

@@ -205,6 +205,8 @@ private:
       return emitModelError(store)
              << "is written to a buffer, which takes a value of the whole batch, but comes in "
              << getMicrobatches(module) << " microbatches; use one, or reduce it";
+    if (state.getLayoutAttr() && !getWalkedAxes(arriving).empty())
+      return require(store->getOpOperand(0), state.getLayoutAttr());
     if (!arriving.isPartialOver(kMicrobatchAxis) || getPhase(store) == Phase::Update)
       return require(store->getOpOperand(0), arriving.withPartial({}));
     return sumOverStep(store, state, arriving);

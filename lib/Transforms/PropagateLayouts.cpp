@@ -244,6 +244,21 @@ private:
     }
   }
 
+  /// A microbatch has the rows that the shards of inputs say, the same ones in all inputs. Of a value that
+  /// has been gathered over an axis of these only the layout of the inputs says which they are.
+  LayoutAttr walkedAsInputs(LayoutAttr layout) {
+    ArrayRef<AxisRefAttr> walked = getWalkedAxes(layout), wanted;
+    for (auto input : program.getBody().getOps<InputOp>())
+      if (wanted.empty() && !input.getCounts())
+        wanted = getWalkedAxes(getLayout(input.getResult()));
+    if (walked.empty() || walked == wanted)
+      return layout;
+    SmallVector<DimShardingAttr> dims;
+    for (DimShardingAttr dim : layout.getDims())
+      dims.push_back(dim.getAxes().take_front(walked.size()) == walked ? dim.withAxes(wanted) : dim);
+    return LayoutAttr::get(layout.getContext(), layout.getMesh(), dims, layout.getPartial());
+  }
+
   void stored(StoreOp store) {
     auto state = dyn_cast<StateOp>(symbols.lookup(store.getSymbol()));
     if (!state)
@@ -252,7 +267,7 @@ private:
     if (parameter) // A gradient is stored whole.
       wholeStates[{state.getSymName(), getStage(store)}] = getUpdateLayout(parameter);
     else if (!state.getLayoutAttr() && getLayout(store.getValue()))
-      state.setLayoutAttr(getLayout(store.getValue()).withPartial({}));
+      state.setLayoutAttr(walkedAsInputs(getLayout(store.getValue()).withPartial({})));
     else if (!state.getLayoutAttr() && getPhase(store) == Phase::Update) // A number of the optimizer.
       state.setLayoutAttr(replicated(store.getValue()));
     // What is stored in the update is whole.

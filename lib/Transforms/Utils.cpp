@@ -31,6 +31,14 @@ int64_t plumb::getAxisSize(ModuleOp module, AxisRefAttr axis) {
   return mesh ? mesh.getAxisSize(axis.getName()) : 1;
 }
 
+ArrayRef<AxisRefAttr> plumb::getWalkedAxes(LayoutAttr layout) {
+  for (DimShardingAttr dim : layout.getDims())
+    for (auto [place, axis] : llvm::enumerate(dim.getAxes()))
+      if (axis.getName() == kMicrobatchAxis)
+        return dim.getAxes().take_front(place + 1);
+  return {};
+}
+
 std::string plumb::toPlanText(LayoutAttr layout) {
   std::string text;
   llvm::raw_string_ostream stream(text);

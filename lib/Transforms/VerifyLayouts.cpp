@@ -54,6 +54,7 @@ private:
   LogicalResult verifyAccumulation();
   LogicalResult verifyContributors(StateOp state, const std::set<int64_t> &contributors);
   LogicalResult verifyResults();
+  LogicalResult verifyInputs();
 
   /// One form for all layouts that mean the same: axes of one rank are left out, partial axes are sorted.
   LayoutAttr normalize(LayoutAttr layout) const;
@@ -421,6 +422,29 @@ LogicalResult LayoutVerifier::verifyContributors(StateOp state, const std::set<i
   return success();
 }
 
+/// Microbatches have the same rows in all inputs: they are cut within the shards of the same axes. All else
+/// is made of these.
+LogicalResult LayoutVerifier::verifyInputs() {
+  InputOp first;
+  for (StageOp stage : plan.pipeline.stages)
+    for (auto input : stage.getBody().front().getOps<InputOp>()) {
+      LayoutAttr layout = layoutOf(input.getResult());
+      if (!layout || input.getCounts() || getWalkedAxes(layout).empty())
+        continue;
+      if (!first)
+        first = input;
+      LayoutAttr other = layoutOf(first.getResult());
+      if (getWalkedAxes(layout) == getWalkedAxes(other))
+        continue;
+      InFlightDiagnostic diagnostic = emitModelError(input);
+      diagnostic << "is " << layout << ", and input \"" << first.getName() << "\" is " << other
+                 << ": their microbatches have different rows";
+      diagnostic.attachNote(first.getLoc()) << "the other input";
+      return diagnostic;
+    }
+  return success();
+}
+
 /// What a step leaves for who asks for it is whole.
 LogicalResult LayoutVerifier::verifyResults() {
   for (auto state : module.getOps<StateOp>()) {
@@ -472,6 +496,8 @@ LogicalResult LayoutVerifier::verifyPass(llvm::function_ref<bool(Phase)> isWante
 }
 
 LogicalResult LayoutVerifier::verify() {
+  if (failed(verifyInputs()))
+    return failure();
   for (StageOp stage : plan.pipeline.stages)
     for (auto send : stage.getBody().front().getOps<ccl::SendOp>())
       if (!getPart(send).isTransfer())

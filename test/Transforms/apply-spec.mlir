@@ -72,6 +72,29 @@ plumb.program @model {
 
 // -----
 
+// An axis that shards the batch of some inputs only cuts each microbatch, whatever its place in the mesh; one that shards another
+// dim is none of the batch.
+
+// CHECK-LABEL: plumb.program @stages
+// CHECK: plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch", "b"}, {}]>]}
+// CHECK: plumb.input "labels" index 1 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}, {"b"}]>]}
+// CHECK: plumb.input "table" index 2 {plumb.layouts = [#plumb.layout<@mesh, [{}]>]}
+plumb.mesh @mesh ["b" = 2, "dp" = 2]
+plumb.pipeline axis "pp" schedule "1f1b" microbatches 2
+plumb.input_rule "x" {b = "shard(0)"}
+plumb.input_rule "labels" {b = "shard(1)"}
+plumb.input_rule "table" {}
+plumb.program @stages {
+  %x = plumb.input "x" index 0 : tensor<8x4xf32>
+  %l = plumb.input "labels" index 1 : tensor<8x4xf32>
+  %t = plumb.input "table" index 2 : tensor<3xf32>
+  plumb.output "x" index 0 %x : tensor<8x4xf32>
+  plumb.output "l" index 1 %l : tensor<8x4xf32>
+  plumb.output "t" index 2 %t : tensor<3xf32>
+}
+
+// -----
+
 // A cross entropy against labels from outside: a further input, which is cut like the others; the mean divides by the count of
 // labels that are not ignored, in the graph.
 

@@ -100,3 +100,25 @@ plumb.pipeline axis "pp" schedule "gpipe" microbatches 1
 plumb.state @output.0 "output" index 0 : tensor<4xf32> layout <@mesh, [{}]>
 plumb.stage @submod_pp_0 index 0 {
 }
+
+// -----
+
+// Microbatch 0 would have the rows 0, 2, 4 and 6 of x, but 0, 1, 4 and 5 of the labels.
+plumb.mesh @mesh ["pp" = 1, "dp" = 2, "tp" = 2]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
+plumb.stage @submod_pp_0 index 0 {
+  // expected-note@+1 {{the other input}}
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "tp", "microbatch"}]>]} : tensor<1xf32>
+  // expected-error@+1 {{'plumb.input' is #plumb.layout<@mesh, [{"dp", "microbatch"}]>, and input "x" is #plumb.layout<@mesh, [{"dp", "tp", "microbatch"}]>: their microbatches have different rows}}
+  %y = plumb.input "labels" index 1 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}]>]} : tensor<2xf32>
+}
+
+// -----
+
+// Within them, a microbatch may be cut further.
+plumb.mesh @mesh ["pp" = 1, "dp" = 2, "tp" = 2]
+plumb.pipeline axis "pp" schedule "gpipe" microbatches 2
+plumb.stage @submod_pp_0 index 0 {
+  %x = plumb.input "x" index 0 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch", "tp"}]>]} : tensor<1xf32>
+  %y = plumb.input "labels" index 1 {plumb.layouts = [#plumb.layout<@mesh, [{"dp", "microbatch"}]>]} : tensor<2xf32>
+}

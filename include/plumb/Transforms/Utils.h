@@ -27,6 +27,10 @@ int64_t getMicrobatches(mlir::ModuleOp module);
 /// Size of a mesh axis, of a factor of one, or of `microbatch`.
 int64_t getAxisSize(mlir::ModuleOp module, AxisRefAttr axis);
 
+/// Of the dim that a step walks in microbatches, the axes that say which rows each microbatch has: those in
+/// front of `microbatch`, and it. Empty if the step does not walk over the tensor.
+llvm::ArrayRef<AxisRefAttr> getWalkedAxes(LayoutAttr layout);
+
 /// A layout as plans state it, such as `{"dp": "shard(0)", "tp": "partial(sum)"}`.
 std::string toPlanText(LayoutAttr layout);
 
