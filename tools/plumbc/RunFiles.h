@@ -6,8 +6,8 @@
 
 namespace plumb {
 
-/// Whether the archive has the values of all its parameters, buffers and constants, so that a program can read
-/// them there.
+/// Whether the archive has the values of all its parameters, buffers and constants, so that a program can
+/// read them there.
 bool hasAllValues(const pt2::Pt2Archive &archive);
 
 /// Writes the archive's parameters, buffers and constants, each under its canonical name, in safetensors.

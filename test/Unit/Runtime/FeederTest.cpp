@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <functional>
 
 using namespace plumb;
 using namespace plumb::test;
@@ -103,55 +105,56 @@ std::vector<std::int32_t> look(void *arena, cudaStream_t stream) {
   return values;
 }
 
-TEST(Feeder, ReadsTheNextStepWhileOneRuns) {
+/// A rank with two streams that is fed four steps.
+struct Fed {
+  void *arena;
+  Counting &source;
+  Feeder &feeder;
+  std::array<cudaStream_t, 2> streams;
+};
+
+/// In many orders of the work on streams.
+void underSeeds(const std::function<void(Fed)> &body) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Outcome outcome = run(
-        1,
-        [&](TestRank &self) {
-          void *arena;
-          PLUMB_CUDA(cudaMalloc(&arena, 128));
-          cudaStream_t streams[] = {self.stream(), self.stream()};
-          Counting source(/*last=*/100);
-          Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/4);
-          for (std::int64_t step = 2; step < 4; ++step) {
-            feeder.feed(step, streams);
-            // The next step is read without being asked for, and leaves this one as it is.
-            EXPECT_TRUE(source.awaits(3));
-            auto first = static_cast<std::int32_t>(10 * step);
-            EXPECT_THAT(look(arena, streams[step % 2]), ElementsAre(first, first + 1, first + 2));
-            PLUMB_CUDA(cudaDeviceSynchronize());
-          }
-          EXPECT_EQ(source.newestStep(), 3);
-        },
-        seed);
+    auto rank = [&](TestRank &self) {
+      void *arena;
+      PLUMB_CUDA(cudaMalloc(&arena, 128));
+      Counting source(/*last=*/100);
+      Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/4);
+      body({arena, source, feeder, {self.stream(), self.stream()}});
+    };
+    Outcome outcome = run(1, rank, seed);
     ASSERT_EQ(outcome.code, 0) << outcome.message();
   }
 }
 
+TEST(Feeder, ReadsTheNextStepWhileOneRuns) {
+  underSeeds([](Fed fed) {
+    for (std::int32_t step = 2; step < 4; ++step) {
+      fed.feeder.feed(step, fed.streams);
+      // The next step is read without being asked for, and leaves this one as it is.
+      EXPECT_TRUE(fed.source.awaits(3));
+      EXPECT_THAT(look(fed.arena, fed.streams[step % 2]),
+                  ElementsAre(10 * step, 10 * step + 1, 10 * step + 2));
+      PLUMB_CUDA(cudaDeviceSynchronize());
+    }
+    EXPECT_EQ(fed.source.newestStep(), 3);
+  });
+}
+
 TEST(Feeder, TheNextStepIsOnTheDeviceBeforeThisOneEnds) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Outcome outcome = run(
-        1,
-        [&](TestRank &self) {
-          void *arena;
-          PLUMB_CUDA(cudaMalloc(&arena, 128));
-          cudaStream_t streams[] = {self.stream(), self.stream()};
-          Counting source(/*last=*/100);
-          Feeder feeder(0, slices(arena), arrival(arena), &source, nullptr, /*lastStep=*/4);
-          for (std::int32_t step = 0; step < 4; ++step) {
-            feeder.feed(step, streams);
-            feeder.feedAhead();
-            // On other streams than that of the copy, this step's inputs stay.
-            EXPECT_THAT(look(arena, streams[0]), ElementsAre(10 * step, 10 * step + 1, 10 * step + 2));
-            EXPECT_EQ(source.newestStep(), std::min(step + 1, 3));
-            PLUMB_CUDA(cudaDeviceSynchronize());
-            std::int32_t next = 10 * source.newestStep();
-            EXPECT_THAT(look(arrival(arena), streams[1]), ElementsAre(next, next + 1, next + 2));
-          }
-        },
-        seed);
-    ASSERT_EQ(outcome.code, 0) << outcome.message();
-  }
+  underSeeds([](Fed fed) {
+    for (std::int32_t step = 0; step < 4; ++step) {
+      fed.feeder.feed(step, fed.streams);
+      fed.feeder.feedAhead();
+      // On other streams than that of the copy, this step's inputs stay.
+      EXPECT_THAT(look(fed.arena, fed.streams[0]), ElementsAre(10 * step, 10 * step + 1, 10 * step + 2));
+      EXPECT_EQ(fed.source.newestStep(), std::min(step + 1, 3));
+      PLUMB_CUDA(cudaDeviceSynchronize());
+      std::int32_t next = 10 * static_cast<std::int32_t>(fed.source.newestStep());
+      EXPECT_THAT(look(arrival(fed.arena), fed.streams[1]), ElementsAre(next, next + 1, next + 2));
+    }
+  });
 }
 
 TEST(Feeder, ASlowSourceHoldsUpNoStepButItsOwn) {
